@@ -1,0 +1,40 @@
+# Everything a contributor needs. Only python3 (>= 3.11, with venv) and make have to be there.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: serve test check bench bench-peers constraints clean
+
+serve: $(VENV)/ready
+	$(BIN)/awaken run
+
+test: check
+	$(BIN)/python -m pytest
+
+check: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/ready
+	$(BIN)/python bench/all.py
+
+bench-peers: $(VENV)/ready
+	bash bench/install_peers.sh
+
+# Dependencies are installed by hash, the project itself without looking at them again.
+$(VENV)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+# Needs `uv`; run it after changing dependencies.
+constraints:
+	printf 'hatchling\neditables\n' | uv pip compile --universal --generate-hashes --no-header \
+		--no-annotate --python-version 3.11 --extra dev pyproject.toml - -o constraints.txt
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist

@@ -1,0 +1,37 @@
+"""A server-side runtime for AI agents. See `awaken.AgentRuntime` for the front door."""
+
+from awaken.authoring.agents import Agent
+from awaken.authoring.functions import tool
+from awaken.bootstrap.agent_runtime import AgentRuntime
+from awaken.contracts.errors import AwakenError, RunFailed
+from awaken.contracts.events import AgentEvent
+from awaken.contracts.messages import Message
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import Plugin, PluginRegistrar
+from awaken.contracts.runs import RunRequest, RunResult
+from awaken.contracts.specs import AgentSpec, ModelSpec
+from awaken.contracts.state import StateCommand, StateKey
+from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.tool_results import ToolResult
+
+__all__ = [
+    "Agent",
+    "AgentEvent",
+    "AgentRuntime",
+    "AgentSpec",
+    "AwakenError",
+    "Message",
+    "ModelSpec",
+    "Phase",
+    "Plugin",
+    "PluginRegistrar",
+    "RunFailed",
+    "RunRequest",
+    "RunResult",
+    "StateCommand",
+    "StateKey",
+    "ToolContext",
+    "ToolResult",
+    "tool",
+]
+__version__ = "0.1.0"

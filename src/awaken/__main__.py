@@ -1,0 +1,5 @@
+"""`python -m awaken`."""
+
+from awaken.cli.main import app
+
+app()

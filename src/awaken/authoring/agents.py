@@ -1,0 +1,170 @@
+"""An agent as code declares it; `spec` is the part of it that is data."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import msgspec
+
+from awaken.contracts.errors import DuplicateRegistration, InvalidSpec
+from awaken.contracts.inference import ContextWindowPolicy, ModelClient, ReasoningEffort
+from awaken.contracts.plugins import Plugin
+from awaken.contracts.specs import AgentSpec, ModelSpec, StopCondition
+from awaken.contracts.tools import Tool
+
+from .functions import as_tool
+from .output import OutputType
+from .pydantic_models import encode_model
+
+_SPEC_NAMES = {
+    "model_id": "model",
+    "system_prompt": "instructions",
+    "plugin_ids": "plugins",
+    "stop_conditions": "stop",
+    "sections": "config",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Agent:
+    """An agent: who it is, which model speaks, what it may use. Checked when it is made.
+
+    Raises:
+        InvalidSpec: A value cannot be accepted; names the agent and the field.
+        DuplicateRegistration: Two tools or two plugins share an id.
+    """
+
+    id: str
+    model: str | ModelSpec | ModelClient = field(kw_only=True)
+    """The id of a registered model, a model, or a client of the agent's own."""
+    instructions: str = field(kw_only=True, default="")
+    tools: Sequence[Tool | Callable[..., Any]] = field(kw_only=True, default=())
+    plugins: Sequence[Plugin] = field(kw_only=True, default=())
+    output_type: Any = field(kw_only=True, default=None)
+    """The type of the final answer; absent leaves it as text."""
+    description: str = field(kw_only=True, default="")
+    max_rounds: int = field(kw_only=True, default=16)
+    stop: Sequence[StopCondition] = field(kw_only=True, default=())
+    parallel_tools: bool = field(kw_only=True, default=True)
+    allowed_tools: Sequence[str] | None = field(kw_only=True, default=None)
+    excluded_tools: Sequence[str] | None = field(kw_only=True, default=None)
+    delegates: Sequence[str] = field(kw_only=True, default=())
+    config: Mapping[str, Any] = field(kw_only=True, default_factory=dict)
+    """Per-plugin configuration by section name: JSON data or a struct."""
+    reasoning_effort: ReasoningEffort | str | None = field(kw_only=True, default=None)
+    context_policy: ContextWindowPolicy | None = field(kw_only=True, default=None)
+    max_continuation_retries: int = field(kw_only=True, default=2)
+    spec: AgentSpec = field(init=False)
+    own_tools: dict[str, Tool] = field(init=False)
+    """The declared tools by id."""
+    output: OutputType | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "plugins", tuple(_listed(self, "plugins")))
+        object.__setattr__(self, "spec", _spec(self))
+        object.__setattr__(self, "own_tools", _own_tools(self))
+        object.__setattr__(self, "tools", tuple(self.own_tools.values()))
+        object.__setattr__(self, "output", _output(self))
+
+    def __repr__(self) -> str:
+        return f"Agent({self.id!r})"
+
+
+def _spec(agent: Agent) -> AgentSpec:
+    for name in ("max_rounds", "max_continuation_retries"):
+        limit = getattr(agent, name)
+        if isinstance(limit, int) and limit < 0:
+            _refuse(agent, name, "it must not be negative")
+    fields = {
+        "id": agent.id,
+        "model_id": _model_id(agent),
+        "system_prompt": agent.instructions,
+        "description": agent.description,
+        "max_rounds": agent.max_rounds,
+        "max_continuation_retries": agent.max_continuation_retries,
+        "context_policy": agent.context_policy,
+        "reasoning_effort": agent.reasoning_effort,
+        "plugin_ids": _plugin_ids(agent),
+        "allowed_tools": agent.allowed_tools,
+        "excluded_tools": agent.excluded_tools,
+        "stop_conditions": agent.stop,
+        "parallel_tools": agent.parallel_tools,
+        "delegates": agent.delegates,
+        "sections": _sections(agent),
+    }
+    try:
+        spec = msgspec.convert(fields, AgentSpec)
+    except msgspec.ValidationError as error:
+        problem, _, path = str(error).partition(" - at `$.")
+        name = re.split(r"\W", path)[0]
+        _refuse(agent, _SPEC_NAMES.get(name, name), problem, error)
+    return spec
+
+
+def _model_id(agent: Agent) -> str:
+    model: Any = agent.model
+    if isinstance(model, ModelSpec):
+        return model.id
+    if isinstance(model, str):
+        return model if model.strip() else _refuse(agent, "model", "it is blank")
+    if isinstance(model, ModelClient) and not isinstance(model, type):
+        return f"{agent.id}:model"
+    _refuse(agent, "model", "it is no model id, no ModelSpec and no ModelClient")
+
+
+def _plugin_ids(agent: Agent) -> tuple[str, ...]:
+    names: list[str] = []
+    plugin: Any
+    for plugin in agent.plugins:
+        if not isinstance(plugin, Plugin) or not plugin.name.strip():
+            _refuse(agent, "plugins", f"{plugin!r} is no plugin with a name")
+        if plugin.name in names:
+            raise DuplicateRegistration(kind=f"Plugin of agent '{agent.id}'", name=plugin.name)
+        names.append(plugin.name)
+    return tuple(names)
+
+
+def _sections(agent: Agent) -> dict[str, Any]:
+    if not isinstance(agent.config, Mapping):
+        _refuse(agent, "config", "it is no mapping of section names")
+    try:
+        return {
+            name: msgspec.to_builtins(section, str_keys=True, enc_hook=encode_model)
+            for name, section in agent.config.items()
+        }
+    except (TypeError, ValueError, RecursionError) as error:
+        _refuse(agent, "config", str(error), error)
+
+
+def _own_tools(agent: Agent) -> dict[str, Tool]:
+    tools: dict[str, Tool] = {}
+    for candidate in _listed(agent, "tools"):
+        try:
+            tool = as_tool(candidate)
+        except InvalidSpec as error:
+            _refuse(agent, "tools", str(error).rstrip("."), error)
+        if tool.descriptor.id in tools:
+            kind = f"Tool of agent '{agent.id}'"
+            raise DuplicateRegistration(kind=kind, name=tool.descriptor.id)
+        tools[tool.descriptor.id] = tool
+    return tools
+
+
+def _output(agent: Agent) -> OutputType | None:
+    try:
+        return None if agent.output_type is None else OutputType(agent.output_type)
+    except InvalidSpec as error:
+        _refuse(agent, "output_type", str(error.fields["problem"]), error)
+
+
+def _listed(agent: Agent, name: str) -> Sequence[Any]:
+    values = getattr(agent, name)
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        _refuse(agent, name, "it is no list")
+    return values
+
+
+def _refuse(agent: Agent, name: str, problem: str, error: Exception | None = None) -> NoReturn:
+    what = f"agent {agent.id!r}" if name in ("", "id") else f"agent {agent.id!r}: field '{name}'"
+    raise InvalidSpec(what=what, problem=problem) from error

@@ -1,0 +1,60 @@
+"""From the JSON of a tool call to typed arguments, by the cheapest way that is safe.
+
+`msgspec.convert` does not copy what it leaves untouched: cheap for long texts, but a tool that
+changes an untyped argument in place would then change the transcript.
+"""
+
+import copy
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from .pydantic_models import decode_model
+
+Decoder = Callable[[Any], msgspec.Struct]
+
+
+def arguments_decoder(type_: type[msgspec.Struct]) -> Decoder:
+    """Return a function from parsed JSON to the struct.
+
+    What it returns shares nothing mutable with what it is given. It raises
+    `msgspec.ValidationError`, `UnicodeEncodeError` or `RecursionError`.
+    """
+    kinds = _kinds(inspect.type_info(type_))
+    if inspect.AnyType in kinds:
+        return _copying_decoder(type_)
+    if inspect.CustomType in kinds:
+        return functools.partial(msgspec.convert, type=type_, dec_hook=decode_model)
+    return lambda arguments: msgspec.convert(arguments, type_)
+
+
+def _copying_decoder(type_: type[msgspec.Struct]) -> Decoder:
+    encode = msgspec.json.Encoder().encode
+    decode = msgspec.json.Decoder(type_, dec_hook=decode_model).decode
+
+    def decoded(arguments: Any) -> msgspec.Struct:
+        try:
+            return decode(encode(arguments))
+        except UnicodeEncodeError:  # A lone surrogate, which a `str` may well be given.
+            return msgspec.convert(copy.deepcopy(arguments), type_, dec_hook=decode_model)
+        except TypeError as error:
+            raise msgspec.ValidationError(str(error)) from error
+
+    return decoded
+
+
+def _kinds(root: Any) -> set[type]:
+    """Return the kinds of all the types that make up a type."""
+    seen: dict[int, Any] = {}
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, tuple):
+            waiting += node
+        elif isinstance(node, inspect.Type | inspect.Field) and id(node) not in seen:
+            seen[id(node)] = node
+            waiting += [getattr(node, name) for name in node.__struct_fields__]
+    return {type(node) for node in seen.values()}

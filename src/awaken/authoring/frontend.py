@@ -1,0 +1,50 @@
+"""Tools that a client runs: the call waits, and the decision is its result."""
+
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.suspension import PendingToolCall, ResumeMode, SuspendTicket, Suspension
+from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.tool_results import ToolResult
+from awaken.contracts.tools import ToolDescriptor, ToolEffect, ToolOutput
+
+from .schema_tools import ArgumentSchema
+
+
+class FrontEndTool:
+    """A tool that suspends every call until a client answers it.
+
+    Its effect is `none` whatever the descriptor says, because no code runs here.
+    """
+
+    def __init__(self, descriptor: ToolDescriptor) -> None:
+        self.descriptor = msgspec.structs.replace(descriptor, effect=ToolEffect.NONE)
+        self._schema = ArgumentSchema(descriptor.parameters)
+
+    def validate(self, arguments: Any) -> Any:
+        """Return the arguments as they are; null means none.
+
+        Raises:
+            InvalidArguments: They do not fit the schema.
+        """
+        return self._schema.validate(arguments)
+
+    async def execute(self, arguments: Any, context: ToolContext) -> ToolOutput:
+        """Return the decision's result, or suspend the call until there is one."""
+        tool_id = self.descriptor.id
+        if context.resume is not None:
+            return ToolOutput(result=ToolResult.success(tool_id, context.resume.result))
+        return ToolOutput(result=ToolResult.suspended(tool_id, self._ticket(arguments, context)))
+
+    def _ticket(self, arguments: Any, context: ToolContext) -> SuspendTicket:
+        tool_id = self.descriptor.id
+        return SuspendTicket(
+            suspension=Suspension(
+                id=f"suspend_{context.call_id.strip() or tool_id}",
+                action=f"tool:{tool_id}",
+                parameters=arguments,
+            ),
+            pending=PendingToolCall(id=context.call_id, name=tool_id, arguments=arguments),
+            resume_mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT,
+        )

@@ -1,0 +1,228 @@
+"""Functions as tools: everything about the signature is compiled when the tool is declared.
+
+Knows how to call one function with decoded arguments; timeouts, retries and policy are not here.
+"""
+
+import functools
+import math
+import re
+from collections.abc import Callable
+from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
+
+import msgspec
+
+from awaken.contracts.errors import InvalidSpec
+from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.tools import (
+    InvalidArguments,
+    Tool,
+    ToolDescriptor,
+    ToolEffect,
+    ToolKind,
+    ToolOutput,
+)
+
+from .calls import Call
+from .decoding import arguments_decoder
+from .refusals import refusal
+from .results import as_output
+from .signatures import (
+    Parameters,
+    Source,
+    accepted_names,
+    parameters_schema,
+    read_parameters,
+    source_of,
+)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class ToolOptions(TypedDict, total=False):
+    """What `@tool` takes besides the function; see `ToolDescriptor` for what each one means."""
+
+    id: str
+    """The function's name unless given."""
+    description: str
+    """The docstring, without its section on arguments, unless given."""
+    effect: ToolEffect | Literal["none", "idempotent", "once"]
+    timeout: float | None
+    """Seconds."""
+    output_limit: int | None
+    concurrency: int | None
+    kind: ToolKind | Literal["execute", "read", "edit", "search", "other"] | None
+    category: str | None
+    metadata: dict[str, Any]
+    check: Callable[..., object] | None
+    """Takes arguments by name and raises ValueError to refuse them before anything runs."""
+    reconcile: Callable[..., Any] | None
+    """For `once` tools: takes arguments by name, and a context, and returns what a lost call
+    returned, or None when it never took effect."""
+
+
+@overload
+def tool(function: Callable[P, R], /) -> "FunctionTool[P, R]": ...
+
+
+@overload
+def tool(
+    **options: Unpack[ToolOptions],
+) -> Callable[[Callable[P, R]], "FunctionTool[P, R]"]: ...
+
+
+def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]) -> Any:
+    """Make a tool of an annotated function; use as `@tool` or `@tool(effect="none", …)`.
+
+    The schema comes from the annotations and the docstring. A parameter annotated with
+    `ToolContext` gets the context and is not shown to the model.
+
+    Raises:
+        InvalidSpec: The function or an option cannot be accepted; names the function.
+    """
+    if function is None:
+        return functools.partial(_declared, options=options)
+    return _declared(function, options)
+
+
+def as_tool(candidate: Any) -> Tool:
+    """Return a tool: the object itself if it is one, otherwise made from a function.
+
+    Raises:
+        InvalidSpec: It is neither.
+    """
+    if isinstance(candidate, type) or not (callable(candidate) or isinstance(candidate, Tool)):
+        raise InvalidSpec(what=f"tool {candidate!r}", problem="it is no tool and no function")
+    if not isinstance(candidate, Tool):
+        return _declared(candidate, {})
+    if not isinstance(candidate.descriptor, ToolDescriptor):
+        what = f"tool {type(candidate).__qualname__}"
+        raise InvalidSpec(what=what, problem="its descriptor is no ToolDescriptor")
+    return candidate
+
+
+def _declared(function: Callable[..., Any], options: ToolOptions) -> "FunctionTool[..., Any]":
+    if isinstance(function, FunctionTool):
+        function = function.__wrapped__
+    if (reconcile := options.get("reconcile")) is not None:
+        return ReconcilingTool(function, options, reconcile)
+    return FunctionTool(function, options)
+
+
+class FunctionTool(Generic[P, R]):
+    """A tool that calls a function. Calling the tool itself calls the plain function."""
+
+    def __init__(self, function: Callable[P, R], options: ToolOptions) -> None:
+        source = source_of(function)
+        parameters = read_parameters(source)
+        self.descriptor = _descriptor(source, parameters, options)
+        self.__wrapped__ = function
+        self.__doc__ = self.descriptor.description
+        self._call = Call(source, parameters.context_name)
+        self._check = _checker(options, parameters)
+        self._parameters = parameters
+        self._decode = arguments_decoder(parameters.arguments_type)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function as if it had not been declared a tool."""
+        return self.__wrapped__(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"FunctionTool({self.descriptor.id!r})"
+
+    def validate(self, arguments: Any) -> dict[str, Any]:
+        """Decode JSON into keyword arguments; null means none.
+
+        Raises:
+            InvalidArguments: They do not fit; the text names the place and no value.
+        """
+        try:
+            decoded = self._decode({} if arguments is None else arguments)
+            keywords = msgspec.structs.asdict(decoded)
+            if self._check is not None:
+                self._check(keywords)
+        except (msgspec.ValidationError, ValueError, RecursionError) as error:
+            raise InvalidArguments(refusal(error)) from error
+        return keywords
+
+    async def execute(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        """Call the function: a coroutine here, a plain one in a worker thread.
+
+        Raises:
+            ToolInternalError: The function returned something that has no JSON form.
+        """
+        value = await self._call(arguments, context)
+        return as_output(self.descriptor.id, value, context)
+
+
+class ReconcilingTool(FunctionTool[P, R]):
+    """A `once` tool whose author can tell what a lost call did."""
+
+    def __init__(
+        self, function: Callable[P, R], options: ToolOptions, reconcile: Callable[..., Any]
+    ) -> None:
+        super().__init__(function, options)
+        if self.descriptor.effect is not ToolEffect.ONCE:
+            source_of(function).refuse("reconcile is for tools with effect 'once'")
+        companion = source_of(reconcile)
+        self._names, context_name = accepted_names(companion, self._parameters)
+        self._reconcile = Call(companion, context_name)
+
+    async def reconcile(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput | None:
+        """Return what the lost call returned, or None when it never took effect."""
+        wanted = {name: arguments[name] for name in self._names}
+        value = await self._reconcile(wanted, context)
+        return None if value is None else as_output(self.descriptor.id, value, context)
+
+
+def _checker(
+    options: ToolOptions, parameters: Parameters
+) -> Callable[[dict[str, Any]], object] | None:
+    check = options.get("check")
+    if check is None:
+        return None
+    names, context_name = accepted_names(source_of(check), parameters)
+    if context_name is not None:
+        source_of(check).refuse("a check runs before there is a context")
+    return lambda arguments: check(**{name: arguments[name] for name in names})
+
+
+def _descriptor(source: Source, parameters: Parameters, options: ToolOptions) -> ToolDescriptor:
+    unknown = options.keys() - ToolOptions.__annotations__.keys()
+    if unknown:
+        source.refuse(f"there is no option {', '.join(sorted(unknown))}")
+    tool_id = options.get("id", source.name)
+    fields = {
+        "id": tool_id,
+        "name": tool_id,
+        "description": options.get("description", source.documentation.description),
+        "parameters": parameters_schema(parameters, source),
+        **{name: options[name] for name in _DESCRIPTOR_OPTIONS & options.keys()},  # type: ignore[literal-required]
+    }
+    try:
+        fields["timeout_ms"] = _milliseconds(options.get("timeout"))
+        descriptor = msgspec.convert(fields, ToolDescriptor)
+    except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
+        source.refuse(str(error))
+    for name in ("timeout_ms", "output_limit", "concurrency"):
+        if (limit := getattr(descriptor, name)) is not None and limit < 1:
+            source.refuse(f"{name} must be positive")
+    if not _ID.fullmatch(descriptor.id):
+        source.refuse(f"{descriptor.id!r} is no tool id; give id= of letters, digits, _ and -")
+    return descriptor
+
+
+_DESCRIPTOR_OPTIONS = frozenset(
+    ["effect", "output_limit", "concurrency", "kind", "category", "metadata"]
+)
+
+
+def _milliseconds(seconds: float | None) -> int | None:
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        message = "timeout must be a number of seconds"
+        raise TypeError(message)
+    return math.ceil(seconds * 1000)

@@ -1,0 +1,75 @@
+"""The type of an agent's final answer: its schema for the model, its decoder for the caller."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.errors import RunError
+
+from .pydantic_models import decode_model
+from .refusals import refusal
+from .schema import Schema, schema_of
+
+_FENCE = "```"
+
+
+class OutputInvalid(RunError):
+    """The model's answer does not fit the output type."""
+
+    code = "invalid_output"
+    template = "The answer does not fit '{type_name}': {problem}."
+    type_name: str
+    problem: str
+
+
+class OutputType:
+    """An output type, compiled once. `str` takes the answer as it is and has no schema.
+
+    Raises:
+        InvalidSpec: The type has no JSON form.
+    """
+
+    __slots__ = ("_decoder", "name", "schema")
+
+    schema: Schema | None
+    _decoder: msgspec.json.Decoder[Any] | None
+
+    def __init__(self, type_: Any) -> None:
+        self.name: str = type_.__name__ if isinstance(type_, type) else str(type_)
+        if type_ is str:
+            self.schema = self._decoder = None
+            return
+        self.schema = schema_of(type_, what=f"output type '{self.name}'")
+        self._decoder = msgspec.json.Decoder(type_, dec_hook=decode_model)
+
+    def decode(self, text: str) -> Any:
+        """Return the answer as a value; JSON may stand alone or in a Markdown fence.
+
+        Raises:
+            OutputInvalid: It is no JSON, or does not fit; the text names the place and no value.
+        """
+        if self._decoder is None:
+            return text
+        failures: list[Exception] = []
+        for candidate in _candidates(text):
+            try:
+                return self._decoder.decode(candidate)
+            except msgspec.ValidationError as error:
+                failures = [error]  # It is JSON, so this is the answer.
+                break
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
+                failures.append(error)
+        raise OutputInvalid(type_name=self.name, problem=refusal(failures[0])) from failures[0]
+
+
+def _candidates(text: str) -> Iterator[str]:
+    """Yield what may be the JSON: all, the widest fence, the first fence."""
+    yield text
+    _, opened, rest = text.partition(_FENCE)
+    if not opened:
+        return
+    rest = rest.removeprefix("json").removeprefix("JSON")
+    # A string inside the JSON may hold a fence itself, so the widest reading comes first.
+    yield rest.rpartition(_FENCE)[0] or rest
+    yield rest.partition(_FENCE)[0]

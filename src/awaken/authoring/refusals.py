@@ -1,0 +1,38 @@
+"""Texts that tell a model, or a developer, why data was refused.
+
+They say where and what is wrong. They never carry the refused value: it may be secret or huge.
+"""
+
+from collections.abc import Iterable
+
+from awaken.contracts.content import encodable
+
+MAX_CHARACTERS = 500
+
+
+def refusal(error: Exception) -> str:
+    """Return why data was refused, without values, bounded and encodable as UTF-8."""
+    if isinstance(error, UnicodeError):
+        return "text with a lone surrogate cannot be decoded"
+    if isinstance(error, RecursionError):
+        return "the data is nested too deeply"
+    return bounded(_without_value(str(error)))
+
+
+def bounded(text: str) -> str:
+    """Return the text, cut at the limit and encodable as UTF-8."""
+    cut = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
+    return encodable(cut)
+
+
+def path_text(path: Iterable[str | int]) -> str:
+    """Return the place of a value in the way msgspec writes it, such as `$.items[0].name`."""
+    return "$" + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
+
+
+def _without_value(text: str) -> str:
+    # The only message of msgspec's that quotes the input.
+    if not text.startswith("Invalid enum value "):
+        return text
+    _, separator, path = text.rpartition(" - at ")
+    return f"Invalid enum value{separator}{path}" if separator else "Invalid enum value"

@@ -1,0 +1,83 @@
+"""From what a tool's code returns to the output that the runtime takes."""
+
+import math
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.content import encodable
+from awaken.contracts.suspension import SuspendTicket
+from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.tool_results import ToolResult
+from awaken.contracts.tools import ToolInternalError, ToolOutput
+
+from .pydantic_models import encode_model
+
+_AS_IS = frozenset([int, bool, type(None)])
+_encode = msgspec.json.Encoder(enc_hook=encode_model).encode
+_decode = msgspec.json.Decoder().decode
+
+
+def as_output(tool_id: str, value: Any, context: ToolContext) -> ToolOutput:
+    """Return a tool's output with the state command of its context.
+
+    A result or a whole output of the tool's own is kept; a ticket suspends the call; anything
+    else becomes the data of a success.
+
+    Raises:
+        ToolInternalError: The value has no JSON form.
+    """
+    kind = type(value)
+    if kind in _AS_IS:
+        result = ToolResult(tool_name=tool_id, data=value)
+    elif kind is str:
+        text = encodable(value)
+        result = ToolResult(tool_name=tool_id, data=text, message=text)
+    elif isinstance(value, ToolResult):
+        result = value
+    elif isinstance(value, SuspendTicket):
+        result = ToolResult.suspended(tool_id, value)
+    elif isinstance(value, ToolOutput):
+        return _with_context(value, context)
+    else:
+        result = ToolResult(tool_name=tool_id, data=json_form(value))
+    return ToolOutput(result=result, command=context.command)
+
+
+def json_form(value: Any) -> Any:
+    """Return the value exactly as it will be read back from a store.
+
+    What is not a number becomes null and lone surrogates are replaced, as on the wire.
+
+    Raises:
+        ToolInternalError: The value has no JSON form; its type is named.
+    """
+    if type(value) is float:
+        return value if math.isfinite(value) else None
+    try:
+        return _decode(_encode(value))
+    except UnicodeEncodeError:
+        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=encode_model)
+        return _decode(_encode(_repaired(plain)))
+    except (TypeError, ValueError, RecursionError) as error:
+        name = type(value).__qualname__
+        message = f"a result of type '{name}' has no JSON form: {error}"
+        raise ToolInternalError(message) from error
+
+
+def _with_context(output: ToolOutput, context: ToolContext) -> ToolOutput:
+    own = context.command
+    if own.is_empty or own == output.command:
+        return output
+    # A tool that also wrote through its context must not lose that silently.
+    return ToolOutput(result=output.result, command=own.extend(output.command))
+
+
+def _repaired(value: Any) -> Any:
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, list):
+        return [_repaired(item) for item in value]
+    if isinstance(value, dict):
+        return {_repaired(key): _repaired(item) for key, item in value.items()}
+    return value

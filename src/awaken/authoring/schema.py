@@ -1,0 +1,188 @@
+"""JSON Schemas that every model vendor accepts, from Python types or from other schemas.
+
+Knows nothing of functions or agents.
+"""
+
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.errors import InvalidSpec
+
+from .pydantic_models import decode_model, model_schema
+
+Schema = dict[str, Any]
+
+MAX_DEPTH = 64
+MAX_REFERENCES = 256
+"""References expanded before the rest is cut: types that all name each other explode otherwise."""
+
+_OF_SCHEMA = frozenset(
+    ["additionalProperties", "contains", "else", "if", "not", "propertyNames", "then",
+     "unevaluatedItems", "unevaluatedProperties"]
+)  # fmt: skip
+_OF_NAMED_SCHEMAS = frozenset(["dependentSchemas", "patternProperties", "properties"])
+_OF_SCHEMA_LIST = frozenset(["allOf", "anyOf", "oneOf", "prefixItems"])
+_DROPPED = frozenset(["additionalItems", "definitions", "discriminator", "title"])
+_ANNOTATIONS = frozenset(["default", "deprecated", "description", "examples"])
+
+
+def schema_of(type_: Any, *, what: str) -> Schema:
+    """Return the sanitized schema of a type that msgspec or pydantic knows.
+
+    Raises:
+        InvalidSpec: The type has no JSON form; `what` names whose type it is.
+    """
+    try:
+        # The decoder refuses types for which a schema could still be written.
+        msgspec.json.Decoder(type_, dec_hook=decode_model)
+        schema = msgspec.json.schema(type_, schema_hook=_inlined_model)
+    except (TypeError, ValueError, NameError, AttributeError) as error:
+        raise InvalidSpec(what=what, problem=str(error)) from error
+    return sanitized(schema)
+
+
+def sanitized(schema: Schema) -> Schema:
+    """Return the schema fully inlined, without nulls as alternatives and without titles.
+
+    Arrays always have `items`, objects always have `properties`. A reference back into itself is
+    cut to its bare type. Idempotent; the input is not changed.
+    """
+    result: Schema = _Inliner(schema).node(schema, ("#",))
+    return result
+
+
+def _inlined_model(type_: Any) -> Schema:
+    # A model's references are relative to its own schema, so they go before it is nested.
+    return sanitized(model_schema(type_))
+
+
+class _Inliner:
+    """One walk over one root schema."""
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._references_left = MAX_REFERENCES
+        self._depth = 0
+
+    def node(self, node: Any, seen: tuple[str, ...]) -> Any:
+        if not isinstance(node, dict):
+            return node if isinstance(node, bool) else {}
+        if self._depth > MAX_DEPTH:
+            return {}
+        self._depth += 1
+        inner = {
+            key: self._value(key, value, seen)
+            for key, value in node.items()
+            if key not in _DROPPED and not key.startswith("$")
+        }
+        reference = node.get("$ref")
+        if isinstance(reference, str):
+            inner = {**self._target(reference, seen), **inner}
+        self._depth -= 1
+        return _normalized(inner)
+
+    def _value(self, key: str, value: Any, seen: tuple[str, ...]) -> Any:
+        if key in _OF_SCHEMA or (key == "items" and not isinstance(value, list)):
+            return self.node(value, seen)
+        if key in _OF_NAMED_SCHEMAS:
+            named = value if isinstance(value, dict) else {}
+            return {name: self.node(schema, seen) for name, schema in named.items()}
+        if key in _OF_SCHEMA_LIST or key == "items":
+            listed = value if isinstance(value, list) else []
+            return [self.node(schema, seen) for schema in listed]
+        return value
+
+    def _target(self, reference: str, seen: tuple[str, ...]) -> Schema:
+        target = self._lookup(reference)
+        if reference in seen or not self._references_left:
+            return _normalized({"type": target.get("type", "object")})
+        self._references_left -= 1
+        inner = self.node(target, (*seen, reference))
+        return inner if isinstance(inner, dict) else {}
+
+    def _lookup(self, reference: str) -> Schema:
+        found: Any = self._root if reference.startswith("#") else None
+        for part in reference.split("/")[1:]:
+            name = part.replace("~1", "/").replace("~0", "~")
+            found = found.get(name) if isinstance(found, dict) else None
+        return found if isinstance(found, dict) else {}
+
+
+def _normalized(schema: Schema) -> Schema:
+    # One rule can make room for another; each only removes, so this ends.
+    while (simpler := _simplified(schema)) != schema:
+        schema = simpler
+    return simpler
+
+
+def _simplified(schema: Schema) -> Schema:
+    schema = _without_null(schema)
+    for key in ("allOf", "anyOf", "oneOf"):
+        schema = _with_single_branch_merged(schema, key)
+    kinds = schema.get("type")
+    if kinds == "object" or (isinstance(kinds, list) and "object" in kinds):
+        schema.setdefault("properties", {})
+    if kinds == "array" or (isinstance(kinds, list) and "array" in kinds):
+        schema["items"] = _items(schema.pop("prefixItems", None), schema.get("items"))
+    return schema
+
+
+def _without_null(schema: Schema) -> Schema:
+    """Remove null wherever it is one choice among others; absence says the same."""
+    result = dict(schema)
+    for key, is_null in (
+        ("type", _is_null_name),
+        ("enum", _is_none),
+        ("anyOf", _is_null_schema),
+        ("oneOf", _is_null_schema),
+    ):
+        choices = schema.get(key)
+        if not isinstance(choices, list):
+            continue
+        kept = [choice for choice in choices if not is_null(choice)] or choices[:1]
+        result[key] = kept[0] if key == "type" and len(kept) == 1 else kept
+        if len(kept) < len(choices) and result.get("default", ...) is None:
+            del result["default"]
+    return result
+
+
+def _is_null_name(choice: Any) -> bool:
+    return bool(choice == "null")
+
+
+def _is_none(choice: Any) -> bool:
+    return choice is None
+
+
+def _is_null_schema(choice: Any) -> bool:
+    return isinstance(choice, dict) and (
+        choice.get("type") == "null"
+        or choice.get("enum") == [None]
+        or choice.get("const", 0) is None
+    )
+
+
+def _with_single_branch_merged(schema: Schema, key: str) -> Schema:
+    branches = schema.get(key)
+    if branches == []:
+        return {name: value for name, value in schema.items() if name != key}
+    if not isinstance(branches, list) or len(branches) != 1 or not isinstance(branches[0], dict):
+        return schema
+    outer = {name: value for name, value in schema.items() if name != key}
+    clashing = (branches[0].keys() & outer.keys()) - _ANNOTATIONS
+    if any(branches[0][name] != outer[name] for name in clashing):
+        return schema
+    return {**branches[0], **outer}
+
+
+def _items(prefix: Any, items: Any) -> Schema:
+    """Return one schema for all elements: few vendors accept one per position."""
+    listed = [*(prefix or ()), *(items if isinstance(items, list) else [items])]
+    distinct: list[Schema] = []
+    for schema in listed:
+        if isinstance(schema, dict) and schema not in distinct:
+            distinct.append(schema)
+    if len(distinct) > 1:
+        return _normalized({"anyOf": distinct})
+    return distinct[0] if distinct else {}

@@ -1,0 +1,215 @@
+"""What a function takes: read once, when it becomes a tool.
+
+Knows parameters and their types; does not know what the function returns or does.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import FunctionType, MethodType, UnionType
+from typing import Annotated, Any, NamedTuple, NoReturn, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from awaken.contracts.errors import InvalidSpec
+from awaken.contracts.tool_context import ToolContext
+
+from .docstrings import Documentation, read_docstring
+from .pydantic_models import encode_model
+from .schema import Schema, schema_of
+
+_PLAIN_DEFAULTS = (str, int, float, bool, type(None))
+_REFUSED_KINDS: dict[Any, str] = {
+    inspect.Parameter.POSITIONAL_ONLY: "is positional-only; arguments come by name",
+    inspect.Parameter.VAR_POSITIONAL: "collects positional arguments; arguments come by name",
+    inspect.Parameter.VAR_KEYWORD: "collects unknown arguments; a tool names all of them",
+}
+
+
+class Parameters(NamedTuple):
+    """A function's parameters; the one for the context is kept apart."""
+
+    arguments_type: type[msgspec.Struct]
+    """One field per parameter, with the function's own defaults."""
+    descriptions: dict[str, str]
+    """What `Annotated` says, by parameter."""
+    defaults: dict[str, Any]
+    context_name: str | None
+
+
+class Source(NamedTuple):
+    """A callable and the function in it that carries annotations and a docstring."""
+
+    callable: Callable[..., Any]
+    function: Callable[..., Any]
+    name: str
+
+    @property
+    def what(self) -> str:
+        """The function as error messages name it."""
+        module = getattr(self.function, "__module__", "?")
+        return f"tool function '{module}.{getattr(self.function, '__qualname__', self.name)}'"
+
+    @property
+    def documentation(self) -> Documentation:
+        """The function's docstring, taken apart."""
+        return read_docstring(inspect.getdoc(self.function))
+
+    def refuse(self, problem: str) -> NoReturn:
+        """Raise the error that says why this cannot be a tool."""
+        raise InvalidSpec(what=self.what, problem=problem)
+
+
+def source_of(callable_: Callable[..., Any]) -> Source:
+    """Find the function behind a method, a partial or a callable object."""
+    function: Any = callable_
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not isinstance(function, FunctionType | MethodType):
+        called = inspect.getattr_static(type(function), "__call__", None)
+        if isinstance(called, FunctionType):
+            return Source(callable_, called, "")  # An object has no name of its own.
+    return Source(callable_, function, str(getattr(function, "__name__", "")))
+
+
+def read_parameters(source: Source) -> Parameters:
+    """Read a function's parameters.
+
+    Raises:
+        InvalidSpec: A parameter has no annotation, no JSON form, or cannot be passed by name.
+    """
+    hints = _hints(source)
+    context_name: str | None = None
+    fields: list[Any] = []
+    descriptions: dict[str, str] = {}
+    defaults: dict[str, Any] = {}
+    for parameter in _signature(source).parameters.values():
+        hint = _checked_hint(source, parameter, hints)
+        if _is_context(hint):
+            context_name = parameter.name
+            continue
+        fields.append(_field(parameter, hint))
+        if text := _annotated_text(hint):
+            descriptions[parameter.name] = text
+        if parameter.default is not parameter.empty:
+            defaults[parameter.name] = parameter.default
+    return Parameters(_arguments_type(source, fields), descriptions, defaults, context_name)
+
+
+def parameters_schema(parameters: Parameters, source: Source) -> Schema:
+    """Return the sanitized schema of the arguments; `Annotated` wins over the docstring.
+
+    Raises:
+        InvalidSpec: A parameter's type has no JSON form.
+    """
+    schema = schema_of(parameters.arguments_type, what=source.what)
+    documented = {**source.documentation.parameters, **parameters.descriptions}
+    for name, property_ in schema["properties"].items():
+        if name in documented:
+            property_["description"] = documented[name]
+        default = parameters.defaults.get(name)
+        if default is not None and "default" not in property_:
+            _add_default(property_, default)
+    return schema
+
+
+def accepted_names(companion: Source, parameters: Parameters) -> tuple[list[str], str | None]:
+    """Return which of a tool's arguments a companion function takes, and where its context goes.
+
+    Raises:
+        InvalidSpec: The companion takes something that the tool does not.
+    """
+    known = parameters.arguments_type.__struct_fields__
+    hints = _hints(companion)
+    names: list[str] = []
+    context_name: str | None = None
+    for parameter in _signature(companion).parameters.values():
+        if _is_context(hints.get(parameter.name)):
+            context_name = parameter.name
+        elif parameter.kind in _REFUSED_KINDS or parameter.name not in known:
+            companion.refuse(f"parameter '{parameter.name}' is not a parameter of the tool")
+        else:
+            names.append(parameter.name)
+    return names, context_name
+
+
+def _signature(source: Source) -> inspect.Signature:
+    try:
+        return inspect.signature(source.callable)
+    except (TypeError, ValueError) as error:
+        source.refuse(f"its signature cannot be read: {error}")
+
+
+def _hints(source: Source) -> dict[str, Any]:
+    function = inspect.unwrap(source.function)
+    known = getattr(function, "__globals__", {})
+    # Importing the context class for type checking only is a habit that linters teach.
+    local = {} if "ToolContext" in known else {"ToolContext": ToolContext}
+    try:
+        return get_type_hints(source.function, localns=local, include_extras=True)
+    except (NameError, TypeError, SyntaxError, AttributeError) as error:
+        source.refuse(f"its annotations cannot be read: {error}")
+
+
+def _checked_hint(source: Source, parameter: inspect.Parameter, hints: dict[str, Any]) -> Any:
+    if problem := _REFUSED_KINDS.get(parameter.kind):
+        source.refuse(f"parameter '{parameter.name}' {problem}")
+    if parameter.name not in hints:
+        source.refuse(f"parameter '{parameter.name}' has no annotation")
+    hint = hints[parameter.name]
+    extras = (parameter.default, *getattr(hint, "__metadata__", ()))
+    if any(_is_pydantic_field(extra) for extra in extras):
+        source.refuse(
+            f"parameter '{parameter.name}' uses pydantic's Field, which only works inside a "
+            "model; use Annotated[..., msgspec.Meta(...)] or a docstring"
+        )
+    return hint
+
+
+def _is_pydantic_field(extra: Any) -> bool:
+    return type(extra).__name__ == "FieldInfo" and hasattr(extra, "annotation")
+
+
+def _is_context(hint: Any) -> bool:
+    if get_origin(hint) in (Union, UnionType, Annotated):
+        return ToolContext in get_args(hint)
+    return hint is ToolContext
+
+
+def _annotated_text(hint: Any) -> str | None:
+    for extra in getattr(hint, "__metadata__", ()):
+        text = extra if isinstance(extra, str) else getattr(extra, "documentation", None)
+        if isinstance(text, str):
+            return text
+    return None
+
+
+def _field(parameter: inspect.Parameter, hint: Any) -> tuple[Any, ...]:
+    default = parameter.default
+    if default is parameter.empty:
+        return (parameter.name, hint)
+    if isinstance(default, _PLAIN_DEFAULTS):
+        return (parameter.name, hint, default)
+    # As in a plain call, every call without the argument sees the same default object.
+    return (parameter.name, hint, msgspec.field(default_factory=lambda: default))
+
+
+def _arguments_type(source: Source, fields: list[Any]) -> type[msgspec.Struct]:
+    try:
+        return msgspec.defstruct(
+            f"{source.name}_arguments",
+            fields,
+            kw_only=True,
+            frozen=True,
+            gc=False,
+            forbid_unknown_fields=True,
+        )
+    except (TypeError, ValueError, NameError) as error:
+        source.refuse(str(error))
+
+
+def _add_default(property_: Schema, default: Any) -> None:
+    try:
+        property_["default"] = msgspec.to_builtins(default, str_keys=True, enc_hook=encode_model)
+    except (TypeError, ValueError):
+        return  # A default without a JSON form is the function's own business.

@@ -1,0 +1,311 @@
+"""`AgentRuntime`: the front door for developers."""
+
+import hashlib
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypedDict, Unpack
+
+import msgspec
+
+from awaken.authoring.agents import Agent
+from awaken.contracts.backends import ExecutionBackend
+from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.content import ContentBlock
+from awaken.contracts.errors import InvalidInput, RunFailed
+from awaken.contracts.events import AgentEvent
+from awaken.contracts.identity import Adapter, RunMode, RunOrigin
+from awaken.contracts.inference import InferenceOverride, ModelClient
+from awaken.contracts.lifecycle import Failed, RunStatus
+from awaken.contracts.messages import Message, MessageRecord, user
+from awaken.contracts.plugins import Plugin
+from awaken.contracts.profile import ProfileStore
+from awaken.contracts.queries import MessageQuery, RunQuery
+from awaken.contracts.runs import (
+    DecisionReceipt,
+    RunRecord,
+    RunRequest,
+    RunResult,
+    SteerReceipt,
+)
+from awaken.contracts.storage import Store
+from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
+from awaken.contracts.tools import Tool, ToolDescriptor
+from awaken.runtime.engine import RunEngine
+from awaken.runtime.handles import RunHandle
+from awaken.runtime.limits import Limits, ToolSlots
+from awaken.runtime.resolution.registry import RegistryHandle
+from awaken.runtime.run import Services
+from awaken.runtime.system import SystemClock, Uuid7Source
+from awaken.stores.memory.profiles import MemoryProfileStore
+
+from .registries import registry_set
+from .stores import opened_store
+
+Input = str | Message | ContentBlock | Sequence[Message | ContentBlock | str]
+
+
+class RunOptions(TypedDict, total=False):
+    """What a run may be given besides its input; see `RunRequest` for what each one means."""
+
+    overrides: InferenceOverride
+    frontend_tools: Sequence[ToolDescriptor]
+    origin: RunOrigin
+    run_mode: RunMode
+    adapter: Adapter
+    parent_run_id: str
+    parent_thread_id: str
+    continue_run_id: str
+    run_id_hint: str
+    dispatch_id: str
+    session_id: str
+    transport_request_id: str
+
+
+class DecisionOptions(TypedDict, total=False):
+    """What a decision may say besides yes or no; see `ToolCallResume`."""
+
+    result: Any
+    reason: str
+    arguments: Any
+    decision_id: str
+    decided_by: str
+
+
+class RuntimeOptions(TypedDict, total=False):
+    """The replaceable parts of a runtime."""
+
+    limits: Limits
+    clock: Clock
+    ids: IdSource
+    profile: ProfileStore
+
+
+class AgentRuntime:
+    """Runs agents in this process.
+
+    Use it as an async context manager; leaving it cancels what still runs. Without `store` all
+    is kept in memory.
+
+    Raises:
+        InvalidSpec: Some agent cannot be resolved; the message names every problem.
+        DuplicateRegistration: Two things of one kind have the same id.
+    """
+
+    def __init__(
+        self,
+        agents: Iterable[Agent] = (),
+        *,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        plugins: Iterable[Plugin] = (),
+        providers: Mapping[str, ModelClient] | None = None,
+        backends: Mapping[str, ExecutionBackend] | None = None,
+        store: Store | str | None = None,
+        **options: Unpack[RuntimeOptions],
+    ) -> None:
+        registries = registry_set(agents, tools, plugins, providers or {}, backends or {})
+        self.registry = RegistryHandle(registries)
+        self.store = opened_store(store)
+        self._clock = options.get("clock") or SystemClock()
+        self._engine = RunEngine(
+            self.store,
+            self.registry,
+            Services(
+                clock=self._clock,
+                ids=options.get("ids") or Uuid7Source(),
+                limits=options.get("limits") or Limits(),
+                tool_slots=ToolSlots(),
+                profile=options.get("profile") or MemoryProfileStore(),
+            ),
+        )
+
+    async def __aenter__(self) -> "AgentRuntime":
+        await self.store.open()
+        return self
+
+    async def __aexit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        await self._engine.close()
+        await self.store.close()
+
+    async def run(
+        self,
+        agent_id: str | None,
+        input: Input,
+        *,
+        thread_id: str | None = None,
+        **options: Unpack[RunOptions],
+    ) -> RunResult:
+        """Run an agent to its end, or until it waits for a decision.
+
+        The run ends with its caller: cancelling the awaiting task cancels the run.
+
+        Raises:
+            RunFailed: The run ended with an error; `error.result` has what it produced.
+            UsageError: The request cannot be served; nothing was written.
+        """
+        return _checked(await self._engine.run(_request(agent_id, input, thread_id, options)))
+
+    def stream(
+        self,
+        agent_id: str | None,
+        input: Input,
+        *,
+        thread_id: str | None = None,
+        **options: Unpack[RunOptions],
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """Run an agent and yield its events; closing the iterator cancels the run.
+
+        A failed run ends with a `run_finish` event that says so; nothing is raised for it.
+        """
+        return self._engine.stream(_request(agent_id, input, thread_id, options))
+
+    async def start(
+        self,
+        agent_id: str | RunRequest | None,
+        input: Input = (),
+        *,
+        thread_id: str | None = None,
+        **options: Unpack[RunOptions],
+    ) -> RunHandle:
+        """Start a run that goes on by itself; returns once it is durable."""
+        if isinstance(agent_id, RunRequest):
+            return await self._engine.start(agent_id)
+        return await self._engine.start(_request(agent_id, input, thread_id, options))
+
+    async def wait(self, run_id: str) -> RunResult:
+        """Wait until a run ends or waits for a decision."""
+        return await self._engine.wait(run_id)
+
+    async def cancel(self, id_: str) -> bool:
+        """Cancel by run or thread id; False when nothing of that id runs or waits."""
+        return await self._engine.cancel(id_)
+
+    async def cancel_and_wait(self, id_: str, *, timeout_ms: int = 5_000) -> bool:
+        """Cancel and wait until the thread is free again."""
+        return await self._engine.cancel_and_wait(id_, timeout_ms)
+
+    async def decide(
+        self,
+        ticket_id: str,
+        action: DecisionAction | str = DecisionAction.RESUME,
+        **decision: Unpack[DecisionOptions],
+    ) -> DecisionReceipt:
+        """Decide on a ticket; the run goes on once no ticket of it is open.
+
+        The same decision again gives the same receipt.
+
+        Raises:
+            UnknownTicket: There is no such ticket.
+            AlreadyDecided: It was decided otherwise, closed, or has expired.
+        """
+        given = self._decision(ticket_id, action, decision)
+        return (await self._engine.decide([(ticket_id, given)]))[0]
+
+    async def decide_all(
+        self, decisions: Mapping[str, ToolCallResume]
+    ) -> tuple[DecisionReceipt, ...]:
+        """Decide on several tickets of one run, all or none."""
+        if not decisions:
+            raise InvalidInput(what="decisions", problem="there are none")
+        return await self._engine.decide(list(decisions.items()))
+
+    async def steer(self, id_: str, input: Input) -> SteerReceipt:
+        """Send a message into a running run; it sees it before its next inference."""
+        return self._engine.steer(id_, messages_of(input))
+
+    async def find_run(self, run_id: str) -> RunRecord | None:
+        """Return a run's record, or None."""
+        return await self.store.load_run(run_id)
+
+    async def list_runs(
+        self, thread_id: str | None = None, status: RunStatus | str | None = None
+    ) -> tuple[RunRecord, ...]:
+        """List the latest runs, oldest first."""
+        wanted = RunStatus(status) if status is not None else None
+        query = RunQuery(thread_id=thread_id, status=wanted, limit=200)
+        return (await self.store.list_runs(query)).items
+
+    async def messages(
+        self, thread_id: str, query: MessageQuery | None = None
+    ) -> tuple[MessageRecord, ...]:
+        """List a thread's messages in order."""
+        return (await self.store.list_messages(thread_id, query or MessageQuery(limit=200))).items
+
+    async def tickets(self, thread_id: str | None = None) -> tuple[Ticket, ...]:
+        """List the open tickets, oldest first."""
+        return await self.store.list_tickets(thread_id)
+
+    def _decision(
+        self, ticket_id: str, action: DecisionAction | str, decision: DecisionOptions
+    ) -> ToolCallResume:
+        try:
+            wanted = DecisionAction(action)
+        except ValueError as error:
+            choices = ", ".join(DecisionAction)
+            raise InvalidInput(what=f"decision '{action}'", problem=f"use {choices}") from error
+        content = [ticket_id, wanted, decision.get("result"), decision.get("arguments")]
+        digest = hashlib.blake2b(
+            msgspec.json.encode(content, order="sorted"), digest_size=16
+        ).hexdigest()
+        return ToolCallResume(
+            decision_id=decision.get("decision_id") or digest,
+            action=wanted,
+            result=decision.get("result"),
+            reason=decision.get("reason"),
+            arguments=decision.get("arguments"),
+            decided_by=decision.get("decided_by"),
+            updated_at=self._clock.now_ms(),
+        )
+
+
+def messages_of(input: Input) -> tuple[Message, ...]:
+    """Turn what a caller passes as input into messages; blocks in a row make one message.
+
+    Raises:
+        InvalidInput: It is neither text, blocks nor messages.
+    """
+    if isinstance(input, Message):
+        return (input,)
+    if isinstance(input, str | ContentBlock):
+        return (user(input),)
+    if not isinstance(input, Sequence):
+        raise InvalidInput(what="The input", problem="pass text, content blocks or messages")
+    messages: list[Message] = []
+    blocks: list[ContentBlock] = []
+    for part in input:
+        if isinstance(part, Message):
+            messages.append(part)
+        elif isinstance(part, str | ContentBlock):
+            blocks.extend(user(part).content)
+        else:
+            raise InvalidInput(what="The input", problem="pass text, content blocks or messages")
+    return (*messages, user(blocks)) if blocks else tuple(messages)
+
+
+def _request(
+    agent_id: str | None, input: Input, thread_id: str | None, options: RunOptions
+) -> RunRequest:
+    fields: dict[str, Any] = dict(options)
+    if "frontend_tools" in fields:
+        fields["frontend_tools"] = tuple(fields["frontend_tools"])
+    try:
+        return RunRequest(
+            agent_id=agent_id, thread_id=thread_id, messages=messages_of(input), **fields
+        )
+    except TypeError as error:
+        raise InvalidInput(what="The run's options", problem=str(error)) from error
+
+
+def _checked(result: RunResult) -> RunResult:
+    if isinstance(result.termination, Failed):
+        raise RunFailed(
+            run_id=result.run_id,
+            cause=result.termination.message,
+            cause_code=result.termination.code,
+            result=result,
+        )
+    return result

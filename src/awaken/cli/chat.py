@@ -1,0 +1,69 @@
+"""A conversation in the terminal: events in, text out, tickets answered by the person."""
+
+import sys
+
+import typer
+
+from awaken.bootstrap.agent_runtime import AgentRuntime
+from awaken.contracts.deltas import TextDelta
+from awaken.contracts.events import AgentEvent, RunFinish, ToolCallDone, ToolCallReady
+from awaken.contracts.lifecycle import Failed, Stopped, reason_text
+from awaken.contracts.suspension import Ticket, ToolCallOutcome
+
+WELCOME = "You talk to '{agent}'. An empty line or Ctrl-D ends the conversation."
+
+
+async def converse(runtime: AgentRuntime, agent_id: str) -> None:
+    """Take lines from the terminal until there are no more."""
+    typer.echo(WELCOME.format(agent=agent_id))
+    handle = None
+    while text := _line("you> "):
+        thread_id = handle
+        handle = await answer(runtime, agent_id, text, thread_id=thread_id)
+
+
+async def answer(
+    runtime: AgentRuntime, agent_id: str, text: str, *, thread_id: str | None
+) -> str | None:
+    """Run the agent once, show what happens, and return the thread it ran on."""
+    async for event in runtime.stream(agent_id, text, thread_id=thread_id):
+        _show(event)
+        if isinstance(event, RunFinish):
+            thread_id = event.thread_id
+    while thread_id and (tickets := await runtime.tickets(thread_id)):
+        await _settle(runtime, tickets)
+    return thread_id
+
+
+async def _settle(runtime: AgentRuntime, tickets: tuple[Ticket, ...]) -> None:
+    for ticket in tickets:
+        typer.echo(f"\n[{ticket.tool_name}] {ticket.suspension.message or ticket.arguments}")
+        given = _line("answer (empty declines)> ")
+        if given:
+            await runtime.decide(ticket.ticket_id, result=given)
+        else:
+            await runtime.decide(ticket.ticket_id, "cancel")
+    result = await runtime.wait(tickets[0].run_id)
+    if result.text:
+        typer.echo(result.text)
+
+
+def _show(event: AgentEvent) -> None:
+    match event:
+        case TextDelta(delta=delta):
+            typer.echo(delta, nl=False)
+        case ToolCallReady(name=name, arguments=arguments):
+            typer.echo(f"[{name} {arguments}]")
+        case ToolCallDone(outcome=ToolCallOutcome.FAILED, result=result):
+            typer.echo(f"[failed: {result.message}]")
+        case RunFinish(termination=Failed(message=message)):
+            typer.echo(f"\n[failed: {message}]")
+        case RunFinish(termination=Stopped() as stopped):
+            typer.echo(f"\n[{reason_text(stopped)}]")
+        case RunFinish():
+            typer.echo()
+
+
+def _line(prompt: str) -> str:
+    typer.echo(prompt, nl=False)
+    return sys.stdin.readline().strip()

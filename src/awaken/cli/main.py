@@ -1,0 +1,70 @@
+"""The `awaken` command."""
+
+import asyncio
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from awaken.authoring.agents import Agent
+from awaken.bootstrap.agent_runtime import AgentRuntime
+from awaken.bootstrap.demo import demo_agents
+from awaken.contracts.errors import AwakenError
+
+from .chat import answer, converse
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Run AI agents.")
+
+
+@app.callback()
+def main() -> None:
+    """Run AI agents."""
+
+
+@app.command()
+def run(
+    agent_id: Annotated[str | None, typer.Argument(help="The agent; absent: the first.")] = None,
+    text: Annotated[str | None, typer.Argument(help="What to say; absent: a conversation.")] = None,
+    app_file: Annotated[
+        Path | None, typer.Option("--app", help="A Python file with agents; absent: the demo.")
+    ] = None,
+) -> None:
+    """Talk to an agent in the terminal."""
+    try:
+        agents = agents_in(app_file) if app_file is not None else demo_agents()
+        asyncio.run(_talk(agents, agent_id or agents[0].id, text))
+    except AwakenError as error:
+        typer.echo(f"awaken: {error}", err=True)
+        raise typer.Exit(2) from error
+
+
+async def _talk(agents: list[Agent], agent_id: str, text: str | None) -> None:
+    async with AgentRuntime(agents=agents) as runtime:
+        if text is None:
+            await converse(runtime, agent_id)
+        else:
+            await answer(runtime, agent_id, text, thread_id=None)
+
+
+def agents_in(path: Path) -> list[Agent]:
+    """Import a Python file and return the agents it defines, in order.
+
+    Raises:
+        AwakenError: The file does not exist or defines no agent.
+    """
+    if not path.is_file():
+        message = f"'{path}' is not a file; pass a Python file that defines agents."
+        raise AwakenError(message)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    agents = [value for value in vars(module).values() if isinstance(value, Agent)]
+    if not agents:
+        message = f"'{path}' defines no agent; assign an awaken.Agent to a name in it."
+        raise AwakenError(message)
+    return agents

@@ -1,0 +1,210 @@
+"""What happens in a run, as one union of events in native wire form.
+
+`LIVE_EVENTS` are shown while they happen and never stored; every other event is also part of
+the canonical log, where a step's text is kept as one delta per block.
+"""
+
+from typing import Any
+
+import msgspec
+
+from .deltas import Event, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from .identity import RunIdentity
+from .inference import TokenUsage
+from .lifecycle import Termination
+from .messages import Message
+from .record import Record
+from .suspension import ToolCallOutcome
+from .tool_results import ToolResult
+
+
+class RunStart(Event, frozen=True, kw_only=True, tag="run_start"):
+    """A run begins, or goes on after it was suspended."""
+
+    thread_id: str
+    run_id: str
+    parent_run_id: str | None = None
+    identity: RunIdentity | None = None
+
+
+class RunFinish(Event, frozen=True, kw_only=True, tag="run_finish"):
+    """A run ended or was suspended."""
+
+    thread_id: str
+    run_id: str
+    identity: RunIdentity | None = None
+    result: Any = None
+    termination: Termination
+
+
+class ReasoningEncryptedValue(Event, frozen=True, kw_only=True, tag="reasoning_encrypted_value"):
+    """An opaque signature over reasoning, to be sent back unchanged."""
+
+    encrypted_value: str
+
+
+class ToolCallReady(Event, frozen=True, kw_only=True, tag="tool_call_ready"):
+    """The stream ended and the arguments parsed."""
+
+    id: str
+    name: str
+    arguments: Any = None
+
+
+class ToolCallDone(Event, frozen=True, kw_only=True, tag="tool_call_done"):
+    """A call succeeded, failed or was suspended."""
+
+    id: str
+    message_id: str = ""
+    result: ToolResult
+    outcome: ToolCallOutcome
+
+
+class ToolCallStreamDelta(Event, frozen=True, kw_only=True, tag="tool_call_stream_delta"):
+    """Output of a tool that is still running."""
+
+    id: str
+    name: str
+    delta: str
+
+
+class ToolCallResumed(Event, frozen=True, kw_only=True, tag="tool_call_resumed"):
+    """A call that was suspended reached its outcome."""
+
+    target_id: str
+    message_id: str = ""
+    result: Any = None
+
+
+class ToolCallCancel(Event, frozen=True, kw_only=True, tag="tool_call_cancel"):
+    """A call that was being streamed was given up by stream recovery."""
+
+    id: str
+    name: str
+    reason: str
+
+
+class StreamReset(Event, frozen=True, kw_only=True, tag="stream_reset"):
+    """The inference starts again: drop every delta of this assistant turn."""
+
+    reason: str
+
+
+class MessagesSnapshot(Event, frozen=True, kw_only=True, tag="messages_snapshot"):
+    """The whole transcript."""
+
+    messages: tuple[Message, ...]
+
+
+class ActivitySnapshot(Event, frozen=True, kw_only=True, tag="activity_snapshot"):
+    """What a tool is doing, whole."""
+
+    message_id: str
+    activity_type: str
+    content: Any = None
+    replace: bool | None = None
+
+
+class ActivityDelta(Event, frozen=True, kw_only=True, tag="activity_delta"):
+    """What a tool is doing, as a change."""
+
+    message_id: str
+    activity_type: str
+    patch: list[Any]
+
+
+class StepStart(Event, frozen=True, kw_only=True, tag="step_start"):
+    """A step begins; `message_id` is the id its assistant message will have."""
+
+    message_id: str = ""
+
+
+class StepEnd(Event, frozen=True, kw_only=True, tag="step_end"):
+    """A step is durable."""
+
+
+class InferenceComplete(Event, frozen=True, kw_only=True, tag="inference_complete"):
+    """One model turn finished."""
+
+    model: str
+    usage: TokenUsage | None = None
+    duration_ms: int = 0
+
+
+class StateSnapshot(Event, frozen=True, kw_only=True, tag="state_snapshot"):
+    """The exported state after a step and at the end."""
+
+    snapshot: Any
+
+
+class StateDelta(Event, frozen=True, kw_only=True, tag="state_delta"):
+    """The exported state as a change."""
+
+    delta: list[Any]
+
+
+class ErrorEvent(Event, frozen=True, kw_only=True, tag="error"):
+    """A failure outside any run, signalled by an outer layer."""
+
+    message: str
+    code: str | None = None
+
+
+AgentEvent = (
+    RunStart
+    | RunFinish
+    | TextDelta
+    | ReasoningDelta
+    | ReasoningEncryptedValue
+    | ToolCallStart
+    | ToolCallDelta
+    | ToolCallReady
+    | ToolCallDone
+    | ToolCallStreamDelta
+    | ToolCallResumed
+    | ToolCallCancel
+    | StreamReset
+    | MessagesSnapshot
+    | ActivitySnapshot
+    | ActivityDelta
+    | StepStart
+    | StepEnd
+    | InferenceComplete
+    | StateSnapshot
+    | StateDelta
+    | ErrorEvent
+)
+
+LIVE_EVENTS = (
+    ToolCallDelta,
+    ToolCallStreamDelta,
+    ToolCallCancel,
+    StreamReset,
+    ActivitySnapshot,
+    ActivityDelta,
+    StateSnapshot,
+)
+
+decode_event = msgspec.json.Decoder(AgentEvent).decode
+encode_event = msgspec.json.Encoder().encode
+
+
+def is_terminal(event: AgentEvent) -> bool:
+    """Whether nothing of this activation follows the event."""
+    return isinstance(event, RunFinish | ErrorEvent)
+
+
+def extract_response(result: Any) -> str:
+    """The response text inside a `run_finish` result, or an empty text."""
+    response = result.get("response") if isinstance(result, dict) else None
+    return response if isinstance(response, str) else ""
+
+
+class LoggedEvent(Record, frozen=True, kw_only=True):
+    """An event of the canonical log with its place in the thread."""
+
+    seq: int
+    """1-based and contiguous within the thread; the cursor of every reader."""
+    run_id: str | None
+    event: AgentEvent
+    created_at: int = 0

@@ -1,0 +1,115 @@
+"""Who runs what, for whom, through which door."""
+
+from enum import StrEnum
+
+import msgspec
+
+from .record import Record
+
+
+class RunOrigin(StrEnum):
+    """Who asked for the run."""
+
+    USER = "user"
+    SUBAGENT = "subagent"
+    INTERNAL = "internal"
+    MCP = "mcp"
+
+
+class RunMode(StrEnum):
+    """How the run came to be executed."""
+
+    FOREGROUND = "foreground"
+    SCHEDULED = "scheduled"
+    RESUME = "resume"
+    INTERNAL_WAKE = "internal_wake"
+
+
+class Adapter(StrEnum):
+    """The protocol the request came through."""
+
+    INTERNAL = "internal"
+    ACP = "acp"
+    AI_SDK = "ai_sdk"
+    AG_UI = "ag_ui"
+    A2A = "a2a"
+    MCP = "mcp"
+
+
+def present(value: str | None) -> str | None:
+    """Trim an optional id; blank means absent."""
+    if value is None:
+        return None
+    return value.strip() or None
+
+
+class RunIdentity(Record, frozen=True, kw_only=True):
+    """Everything that names a run; its JSON form is flat.
+
+    `agent_id` is the agent the run began with; after a handoff `active_agent_id` names the
+    agent that is speaking.
+    """
+
+    thread_id: str
+    run_id: str = ""
+    agent_id: str = ""
+    active_agent_id: str | None = None
+    parent_thread_id: str | None = None
+    parent_run_id: str | None = None
+    parent_tool_call_id: str | None = None
+    dispatch_id: str | None = None
+    session_id: str | None = None
+    transport_request_id: str | None = None
+    origin: RunOrigin = RunOrigin.USER
+    run_mode: RunMode = RunMode.FOREGROUND
+    adapter: Adapter = Adapter.INTERNAL
+
+    def child(
+        self, *, run_id: str, thread_id: str, agent_id: str, call_id: str | None
+    ) -> "RunIdentity":
+        """Return the identity of a sub-agent's run started by one of this run's tool calls."""
+        return RunIdentity(
+            thread_id=thread_id,
+            run_id=run_id,
+            agent_id=agent_id,
+            parent_thread_id=self.thread_id,
+            parent_run_id=self.run_id,
+            parent_tool_call_id=present(call_id),
+            origin=RunOrigin.SUBAGENT,
+        )
+
+    def speaking_as(self, agent_id: str) -> "RunIdentity":
+        """Return the identity after a handoff to `agent_id`."""
+        return msgspec.structs.replace(self, active_agent_id=agent_id)
+
+
+class FilterPolicy(Record, frozen=True, kw_only=True):
+    """An allow list and a block list; entries are trimmed, blanks dropped, empty means none."""
+
+    allowed: tuple[str, ...] | None = None
+    excluded: tuple[str, ...] | None = None
+
+    def filled(
+        self,
+        *,
+        allowed: tuple[str, ...] | None = None,
+        excluded: tuple[str, ...] | None = None,
+    ) -> "FilterPolicy":
+        """Set each list only where it is absent."""
+        return FilterPolicy(
+            allowed=self.allowed if self.allowed is not None else _entries(allowed),
+            excluded=self.excluded if self.excluded is not None else _entries(excluded),
+        )
+
+
+class RunPolicy(Record, frozen=True, kw_only=True):
+    """Three independent filters that a caller may put on a run."""
+
+    tools: FilterPolicy = FilterPolicy()
+    skills: FilterPolicy = FilterPolicy()
+    agents: FilterPolicy = FilterPolicy()
+
+
+def _entries(values: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    kept = tuple(text for value in values or () if (text := value.strip()))
+    return kept or None

@@ -1,0 +1,352 @@
+"""The model port: what a provider is asked, what it streams back, how it fails."""
+
+from collections.abc import AsyncGenerator
+from enum import StrEnum
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from .content import ContentBlock, Text, text_of
+from .deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from .errors import RunError
+from .messages import Message, ToolCall
+from .record import Record, StrictRecord
+
+
+class StopReason(StrEnum):
+    """Why the model stopped."""
+
+    END_TURN = "end_turn"
+    MAX_TOKENS = "max_tokens"
+    TOOL_USE = "tool_use"
+    STOP_SEQUENCE = "stop_sequence"
+
+
+class TokenUsage(Record, frozen=True, kw_only=True):
+    """Tokens of one call or of many; absent means the provider did not say."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_creation_tokens: int | None = None
+    thinking_tokens: int | None = None
+
+    def plus(self, other: "TokenUsage | None") -> "TokenUsage":
+        """Add two counts field by field; negative counts add nothing."""
+        if other is None:
+            return self
+        return TokenUsage(
+            prompt_tokens=_sum(self.prompt_tokens, other.prompt_tokens),
+            completion_tokens=_sum(self.completion_tokens, other.completion_tokens),
+            total_tokens=_sum(self.total_tokens, other.total_tokens),
+            cache_read_tokens=_sum(self.cache_read_tokens, other.cache_read_tokens),
+            cache_creation_tokens=_sum(self.cache_creation_tokens, other.cache_creation_tokens),
+            thinking_tokens=_sum(self.thinking_tokens, other.thinking_tokens),
+        )
+
+
+def _sum(left: int | None, right: int | None) -> int | None:
+    if right is None or right < 0:
+        return left
+    return right + (left or 0)
+
+
+class StreamResult(Record, frozen=True, kw_only=True):
+    """One whole model turn."""
+
+    content: tuple[ContentBlock, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: TokenUsage | None = None
+    stop_reason: StopReason | None = None
+    has_incomplete_tool_calls: bool = False
+    dropped_calls: tuple[str, ...] = ()
+    """Why calls of this turn cannot be executed, one text for each."""
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined."""
+        return text_of(self.content)
+
+    @property
+    def needs_truncation_recovery(self) -> bool:
+        """Whether the model was cut off in the middle of something."""
+        if self.stop_reason is not StopReason.MAX_TOKENS:
+            return False
+        has_text = any(type(block) is Text and block.text for block in self.content)
+        return self.has_incomplete_tool_calls or (not self.tool_calls and has_text)
+
+
+class InferenceFailure(Record, frozen=True, kw_only=True):
+    """A failed model turn as hooks see it."""
+
+    type: str
+    message: str
+    error_class: str | None = None
+
+
+class CompactionMode(StrEnum):
+    """Where a compaction may cut."""
+
+    KEEP_RECENT_RAW_SUFFIX = "keep_recent_raw_suffix"
+    COMPACT_TO_SAFE_FRONTIER = "compact_to_safe_frontier"
+
+
+class ContextWindowPolicy(StrictRecord, frozen=True, kw_only=True):
+    """How much history a request may carry."""
+
+    max_context_tokens: int = 200_000
+    max_output_tokens: int = 16_384
+    min_recent_messages: int = 10
+    enable_prompt_cache: bool = True
+    autocompact_threshold: int | None = None
+    compaction_mode: CompactionMode = CompactionMode.KEEP_RECENT_RAW_SUFFIX
+    compaction_raw_suffix_messages: int = 2
+
+
+class Effort(StrEnum):
+    """How hard the model should think."""
+
+    NONE = "none"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    MAX = "max"
+
+
+class EffortBudget(StrictRecord, frozen=True, kw_only=True):
+    """A budget of thinking tokens."""
+
+    budget: int
+
+
+ReasoningEffort = Effort | EffortBudget
+
+
+class InferenceOverride(StrictRecord, frozen=True, kw_only=True):
+    """Parameters that replace the agent's own for a run or a step."""
+
+    upstream_model: str | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    top_p: float | None = None
+    reasoning_effort: ReasoningEffort | None = None
+
+    def merged(self, other: "InferenceOverride | None") -> "InferenceOverride":
+        """Combine two overrides; a field set in `other` wins."""
+        if other is None:
+            return self
+        changes = {
+            name: value
+            for name in self.__struct_fields__
+            if (value := getattr(other, name)) is not None
+        }
+        return msgspec.structs.replace(self, **changes) if changes else self
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is overridden."""
+        return all(getattr(self, name) is None for name in self.__struct_fields__)
+
+
+class ModelTool(Record, frozen=True, kw_only=True):
+    """A tool as the model sees it."""
+
+    id: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class InferenceRequest(Record, frozen=True, kw_only=True):
+    """One question to a model.
+
+    `messages` is the runtime's own list: providers read it and never change it.
+    """
+
+    upstream_model: str
+    messages: list[Message]
+    system: tuple[str, ...] = ()
+    tools: tuple[ModelTool, ...] = ()
+    overrides: InferenceOverride | None = None
+    enable_prompt_cache: bool = False
+    output_schema: dict[str, Any] | None = None
+    """The JSON Schema that the answer must fit, for providers that can enforce one."""
+
+
+class BlockStop(Record, frozen=True, kw_only=True):
+    """A content block ended; the next text starts a new one."""
+
+
+class ThinkingSignature(Record, frozen=True, kw_only=True):
+    """The signature of the reasoning streamed so far."""
+
+    signature: str
+
+
+class UsageReport(Record, frozen=True, kw_only=True):
+    """Tokens used by this call."""
+
+    usage: TokenUsage
+
+
+class Stop(Record, frozen=True, kw_only=True):
+    """The model stopped."""
+
+    reason: StopReason
+
+
+ModelEvent = (
+    TextDelta
+    | ReasoningDelta
+    | ToolCallStart
+    | ToolCallDelta
+    | BlockStop
+    | ThinkingSignature
+    | UsageReport
+    | Stop
+)
+
+
+class ModelError(RunError):
+    """A model call failed; the class decides whether trying again can help."""
+
+    code = "model_error"
+    retry_after_ms: int | None = None
+
+    def __init__(self, message: str, *, retry_after_ms: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_ms = retry_after_ms
+
+
+class ProviderFailed(ModelError):
+    """The provider answered with an error of its own."""
+
+    code = "provider_failed"
+    retryable = True
+
+
+class RateLimited(ModelError):
+    """Too many requests; wait for `retry_after_ms`."""
+
+    code = "rate_limited"
+    retryable = True
+
+
+class Overloaded(ModelError):
+    """The provider has no capacity right now."""
+
+    code = "overloaded"
+    retryable = True
+
+
+class ModelTimeout(ModelError):
+    """The provider did not answer in time, or stopped sending."""
+
+    code = "model_timeout"
+    retryable = True
+
+
+class StreamInterrupted(ModelError):
+    """The stream broke off in the middle of an answer."""
+
+    code = "stream_interrupted"
+    retryable = True
+
+
+class ContextOverflow(ModelError):
+    """The request is larger than the model's window."""
+
+    code = "context_overflow"
+
+
+class InvalidRequest(ModelError):
+    """The provider rejected the request."""
+
+    code = "invalid_request"
+
+
+class Unauthorized(ModelError):
+    """The credentials are missing or wrong."""
+
+    code = "unauthorized"
+
+
+class ModelNotFound(ModelError):
+    """The provider has no such model."""
+
+    code = "model_not_found"
+
+
+class ContentFiltered(ModelError):
+    """The provider's content filter refused."""
+
+    code = "content_filtered"
+
+
+class AllModelsUnavailable(ModelError):
+    """Every model that could answer is refused by its breaker."""
+
+    code = "all_models_unavailable"
+
+
+class InFlightTool(Record, frozen=True, kw_only=True):
+    """A tool call whose arguments were still being streamed."""
+
+    id: str
+    name: str
+    partial_args: str = ""
+
+
+class InterruptSnapshot(Record, frozen=True, kw_only=True):
+    """What had arrived when a stream broke off."""
+
+    text: str | None = None
+    completed_tool_calls: tuple[ToolCall, ...] = ()
+    in_flight_tool: InFlightTool | None = None
+    bytes_received: int = 0
+
+
+class RecoveryPlan(StrEnum):
+    """How to go on after a broken stream."""
+
+    CONTINUE_TEXT = "continue_text"
+    SYNTHESIZE_TOOL_USE = "synthesize_tool_use"
+    TRUNCATE_BEFORE_TOOL = "truncate_before_tool"
+    WHOLE_RESTART = "whole_restart"
+
+
+def recovery_plan(snapshot: InterruptSnapshot) -> RecoveryPlan:
+    """Choose the plan that loses the least of what the client has seen."""
+    if snapshot.completed_tool_calls:
+        return RecoveryPlan.SYNTHESIZE_TOOL_USE
+    if snapshot.text:
+        in_flight = snapshot.in_flight_tool
+        return RecoveryPlan.TRUNCATE_BEFORE_TOOL if in_flight else RecoveryPlan.CONTINUE_TEXT
+    return RecoveryPlan.WHOLE_RESTART
+
+
+class StreamCheckpoint(Record, frozen=True, kw_only=True):
+    """The unfinished answer of a run, for another process to go on with."""
+
+    run_id: str
+    thread_id: str
+    upstream_model: str
+    partial_text: str = ""
+    completed_tool_calls: tuple[ToolCall, ...] = ()
+    in_flight_tool: InFlightTool | None = None
+    updated_at: int = 0
+
+
+@runtime_checkable
+class ModelClient(Protocol):
+    """A model vendor.
+
+    `stream` is called concurrently by many runs. It raises `ModelError`s only; it must let
+    cancellation pass and release what it holds when its iterator is closed.
+    """
+
+    name: str
+
+    def stream(self, request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Ask the model and yield its answer as it comes."""
+        ...

@@ -1,0 +1,305 @@
+"""The state keys and actions of the loop that plugins may read and use."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from .context_messages import ContextMessage
+from .inference import InferenceOverride
+from .lifecycle import (
+    RUN_TRANSITIONS,
+    TOOL_CALL_TRANSITIONS,
+    RunStatus,
+    Termination,
+    check_transition,
+)
+from .messages import Message
+from .phases import Phase
+from .record import Record
+from .runs import WaitingReason
+from .state import (
+    FailedAction,
+    MergeStrategy,
+    QueuedAction,
+    ScheduledActionSpec,
+    StateKey,
+    StateScope,
+)
+from .suspension import ToolCallState
+
+ADD_CONTEXT_MESSAGE = ScheduledActionSpec[ContextMessage](
+    "runtime.add_context_message", Phase.BEFORE_INFERENCE, ContextMessage
+)
+SET_INFERENCE_OVERRIDE = ScheduledActionSpec[InferenceOverride](
+    "runtime.set_inference_override", Phase.BEFORE_INFERENCE, InferenceOverride
+)
+EXCLUDE_TOOL = ScheduledActionSpec[str]("runtime.exclude_tool", Phase.BEFORE_INFERENCE, str)
+INCLUDE_ONLY_TOOLS = ScheduledActionSpec[tuple[str, ...]](
+    "runtime.include_only_tools", Phase.BEFORE_INFERENCE, tuple[str, ...]
+)
+
+
+class RunLifecycle(Record, frozen=True, kw_only=True):
+    """Where the run is; plugins end a run by updating it with `End`."""
+
+    run_id: str = ""
+    status: RunStatus = RunStatus.CREATED
+    step_count: int = 0
+    """Completed steps."""
+    waiting_for: WaitingReason | None = None
+    termination: Termination | None = None
+
+
+class Begin(Record, frozen=True, kw_only=True):
+    """Start counting from zero."""
+
+    run_id: str
+
+
+class GoOn(Record, frozen=True, kw_only=True):
+    """Continue after waiting; the count stays."""
+
+
+class CompleteStep(Record, frozen=True, kw_only=True):
+    """One more step is done."""
+
+
+class Wait(Record, frozen=True, kw_only=True):
+    """Wait for something outside."""
+
+    reason: WaitingReason
+
+
+class End(Record, frozen=True, kw_only=True):
+    """End the run; the first one to say so wins."""
+
+    termination: Termination
+
+
+LifecycleUpdate = Begin | GoOn | CompleteStep | Wait | End
+
+
+def _lifecycle_after(value: RunLifecycle, update: LifecycleUpdate) -> RunLifecycle:
+    target = _TARGETS[type(update)]
+    if value.status is RunStatus.DONE and target is RunStatus.DONE:
+        return value
+    check_transition(RUN_TRANSITIONS, f"Run '{value.run_id}'", value.status, target)
+    match update:
+        case Begin(run_id=run_id):
+            return RunLifecycle(run_id=run_id, status=target)
+        case CompleteStep():
+            return RunLifecycle(run_id=value.run_id, status=target, step_count=value.step_count + 1)
+        case GoOn():
+            return RunLifecycle(run_id=value.run_id, status=target, step_count=value.step_count)
+        case Wait(reason=reason):
+            return RunLifecycle(
+                run_id=value.run_id, status=target, step_count=value.step_count, waiting_for=reason
+            )
+        case End(termination=termination):
+            return RunLifecycle(
+                run_id=value.run_id,
+                status=target,
+                step_count=value.step_count,
+                termination=termination,
+            )
+
+
+_TARGETS: Mapping[type, RunStatus] = {
+    Begin: RunStatus.RUNNING,
+    GoOn: RunStatus.RUNNING,
+    CompleteStep: RunStatus.RUNNING,
+    Wait: RunStatus.WAITING,
+    End: RunStatus.DONE,
+}
+
+RUN_LIFECYCLE: StateKey[RunLifecycle, LifecycleUpdate] = StateKey(
+    "__runtime.run_lifecycle", default=RunLifecycle(), apply=_lifecycle_after
+)
+
+
+def _tool_states_after(
+    value: Mapping[str, ToolCallState], update: tuple[ToolCallState, ...]
+) -> Mapping[str, ToolCallState]:
+    states = dict(value)
+    for state in update:
+        known = states.get(state.call_id)
+        if known is not None:
+            name = f"Tool call '{state.call_id}'"
+            check_transition(TOOL_CALL_TRANSITIONS, name, known.status, state.status)
+        states[state.call_id] = state
+    return states
+
+
+TOOL_CALL_STATES: StateKey[Mapping[str, ToolCallState], tuple[ToolCallState, ...]] = StateKey(
+    "__runtime.tool_call_states",
+    default={},
+    type=dict[str, ToolCallState],
+    apply=_tool_states_after,
+    merge=MergeStrategy.COMMUTATIVE,
+    # Suspended calls are rebuilt from their tickets, so this view need not be stored.
+    persistent=False,
+)
+
+ACTIVE_AGENT: StateKey[str | None, str | None] = StateKey(
+    "__runtime.active_agent", default=None, type=str | None, scope=StateScope.THREAD
+)
+
+PENDING_MESSAGES: StateKey[tuple[Message, ...], tuple[Message, ...]] = StateKey(
+    "__runtime.pending_messages", default=(), type=tuple[Message, ...]
+)
+"""Messages sent to a run that suspended before it could take them in."""
+
+
+def _queue_after(
+    value: tuple[QueuedAction, ...], update: tuple[str, Any]
+) -> tuple[QueuedAction, ...]:
+    verb, payload = update
+    if verb == "push":
+        return (*value, payload)
+    return tuple(entry for entry in value if entry.id != payload)
+
+
+PENDING_ACTIONS: StateKey[tuple[QueuedAction, ...], tuple[str, Any]] = StateKey(
+    "__runtime.pending_scheduled_actions",
+    default=(),
+    type=tuple[QueuedAction, ...],
+    apply=_queue_after,
+    merge=MergeStrategy.COMMUTATIVE,
+)
+
+FAILED_ACTIONS: StateKey[tuple[FailedAction, ...], FailedAction] = StateKey(
+    "__runtime.failed_scheduled_actions",
+    default=(),
+    type=tuple[FailedAction, ...],
+    apply=lambda value, failed: (*value, failed),
+    merge=MergeStrategy.COMMUTATIVE,
+)
+
+
+class Throttled(Record, frozen=True, kw_only=True):
+    """When a context message was last injected, and with which content."""
+
+    step: int
+    content_hash: str
+
+
+CONTEXT_THROTTLE: StateKey[Mapping[str, Throttled], tuple[str, Throttled]] = StateKey(
+    "__runtime.context_throttle",
+    default={},
+    type=dict[str, Throttled],
+    apply=lambda value, entry: {**value, entry[0]: entry[1]},
+    merge=MergeStrategy.COMMUTATIVE,
+)
+
+
+class UpsertContext(Record, frozen=True, kw_only=True):
+    """Add or replace a context message."""
+
+    message: ContextMessage
+
+
+class RemoveContext(Record, frozen=True, kw_only=True):
+    """Remove the context messages whose key is, or begins with, this text."""
+
+    key: str
+    is_prefix: bool = False
+
+
+class ContextEmitted(Record, frozen=True, kw_only=True):
+    """A request carried the messages: drop the ephemeral and the emit-once ones."""
+
+
+ContextUpdate = UpsertContext | RemoveContext | ContextEmitted
+
+
+def _contexts_after(
+    value: Mapping[str, ContextMessage], update: ContextUpdate
+) -> Mapping[str, ContextMessage]:
+    match update:
+        case UpsertContext(message=message):
+            return {**value, message.key: message}
+        case RemoveContext(key=key, is_prefix=True):
+            return {name: kept for name, kept in value.items() if not name.startswith(key)}
+        case RemoveContext(key=key):
+            return {name: kept for name, kept in value.items() if name != key}
+        case ContextEmitted():
+            return {
+                name: kept
+                for name, kept in value.items()
+                if kept.persistent and not kept.consume_after_emit
+            }
+
+
+CONTEXT_MESSAGES: StateKey[Mapping[str, ContextMessage], ContextUpdate] = StateKey(
+    "__runtime.context_message_store",
+    default={},
+    type=dict[str, ContextMessage],
+    apply=_contexts_after,
+    merge=MergeStrategy.COMMUTATIVE,
+)
+
+
+class ToolFilter(Record, frozen=True, kw_only=True):
+    """What this step's hooks said about tools; exclusion wins."""
+
+    excluded: tuple[str, ...] = ()
+    include_only: tuple[tuple[str, ...], ...] = ()
+
+
+def _filter_after(value: ToolFilter, update: ToolFilter | None) -> ToolFilter:
+    if update is None:
+        return ToolFilter()
+    return ToolFilter(
+        excluded=value.excluded + update.excluded,
+        include_only=value.include_only + update.include_only,
+    )
+
+
+TOOL_FILTER: StateKey[ToolFilter, ToolFilter | None] = StateKey(
+    "__runtime.tool_filter_state",
+    default=ToolFilter(),
+    apply=_filter_after,
+    merge=MergeStrategy.COMMUTATIVE,
+)
+
+
+def _override_after(
+    value: InferenceOverride, update: InferenceOverride | None
+) -> InferenceOverride:
+    return InferenceOverride() if update is None else value.merged(update)
+
+
+STEP_OVERRIDE: StateKey[InferenceOverride, InferenceOverride | None] = StateKey(
+    "__runtime.inference_override_state",
+    default=InferenceOverride(),
+    apply=_override_after,
+    merge=MergeStrategy.COMMUTATIVE,
+)
+
+
+class StopStats(Record, frozen=True, kw_only=True):
+    """What the stop conditions look at; kept over suspensions of the run."""
+
+    rounds: int = 0
+    active_ms: int = 0
+    consecutive_errors: int = 0
+    last_calls: tuple[str, ...] = ()
+    """Fingerprints of the tool calls of the latest steps, newest last."""
+
+
+STOP_STATS: StateKey[StopStats, StopStats] = StateKey(
+    "__runtime.stop_condition_stats", default=StopStats()
+)
+
+LOOP_KEYS: tuple[StateKey[Any, Any], ...] = (
+    RUN_LIFECYCLE,
+    TOOL_CALL_STATES,
+    ACTIVE_AGENT,
+    PENDING_MESSAGES,
+    PENDING_ACTIONS,
+    FAILED_ACTIONS,
+    CONTEXT_THROTTLE,
+    CONTEXT_MESSAGES,
+    TOOL_FILTER,
+    STEP_OVERRIDE,
+    STOP_STATS,
+)

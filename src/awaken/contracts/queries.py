@@ -1,0 +1,123 @@
+"""Listing: filters, limits and opaque cursors, the same for every store."""
+
+import base64
+import binascii
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+import msgspec
+
+from .errors import CursorInvalid
+from .identity import present
+from .lifecycle import RunStatus
+from .record import Record
+
+T = TypeVar("T")
+
+DEFAULT_LIMIT = 50
+LIMIT_MAX = 200
+
+
+class Order(StrEnum):
+    """Direction of a listing."""
+
+    ASC = "asc"
+    DESC = "desc"
+
+
+class VisibilityFilter(StrEnum):
+    """Which messages to list."""
+
+    ANY = "any"
+    EXTERNAL = "external"
+    INTERNAL = "internal"
+
+
+class _Listing(Record, frozen=True, kw_only=True):
+    offset: int = 0
+    limit: int = DEFAULT_LIMIT
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "limit", min(max(self.limit, 1), LIMIT_MAX))
+        msgspec.structs.force_setattr(self, "offset", max(self.offset, 0))
+
+
+class MessageQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="messages"):
+    """Messages of one thread; `after` and `before` exclude the sequence number they name."""
+
+    after: int | None = None
+    before: int | None = None
+    order: Order = Order.ASC
+    visibility: VisibilityFilter = VisibilityFilter.ANY
+    run_id: str | None = None
+
+
+class ThreadQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="threads"):
+    """Threads by owner or parent; `roots_only` keeps those without a parent."""
+
+    resource_id: str | None = None
+    parent_id: str | None = None
+    roots_only: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        msgspec.structs.force_setattr(self, "resource_id", present(self.resource_id))
+        msgspec.structs.force_setattr(self, "parent_id", present(self.parent_id))
+
+
+class RunQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="runs"):
+    """Runs by thread and status."""
+
+    thread_id: str | None = None
+    status: RunStatus | None = None
+
+
+AnyQuery = MessageQuery | ThreadQuery | RunQuery
+Q = TypeVar("Q", MessageQuery, ThreadQuery, RunQuery)
+
+
+class Page(Record, Generic[T], frozen=True, kw_only=True):
+    """One page of a listing, with cursors to its neighbours where they exist."""
+
+    items: tuple[T, ...]
+    total: int
+    next_cursor: str | None = None
+    prev_cursor: str | None = None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether another page follows."""
+        return self.next_cursor is not None
+
+
+def page_of(items: tuple[T, ...], total: int, query: AnyQuery) -> Page[T]:
+    """Wrap the items found at the query's offset."""
+    end = query.offset + len(items)
+    return Page(
+        items=items,
+        total=total,
+        next_cursor=_cursor(query, end) if end < total else None,
+        prev_cursor=_cursor(query, max(query.offset - query.limit, 0)) if query.offset else None,
+    )
+
+
+def at_cursor(query: Q, cursor: str) -> Q:
+    """Return the query moved to the cursor's page.
+
+    Raises:
+        CursorInvalid: The cursor is malformed or was made for other filters.
+    """
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        data = base64.b64decode(padded.encode(), altchars=b"-_", validate=True)
+        made_for = msgspec.json.decode(data, type=AnyQuery)
+    except (ValueError, binascii.Error, msgspec.MsgspecError) as error:
+        raise CursorInvalid(problem="it is malformed") from error
+    if msgspec.structs.replace(query, offset=made_for.offset) != made_for:
+        raise CursorInvalid(problem="it belongs to a query with other filters")
+    return msgspec.structs.replace(query, offset=made_for.offset)
+
+
+def _cursor(query: AnyQuery, offset: int) -> str:
+    token = msgspec.json.encode(msgspec.structs.replace(query, offset=offset))
+    return base64.urlsafe_b64encode(token).decode().rstrip("=")

@@ -1,0 +1,140 @@
+"""Runs: one execution on a thread, as requested and as recorded."""
+
+from enum import StrEnum
+from typing import Any
+
+from .identity import Adapter, RunMode, RunOrigin
+from .inference import InferenceOverride, TokenUsage
+from .lifecycle import RunStatus, Termination
+from .messages import Message
+from .record import Record
+from .suspension import Ticket, ToolCallResume
+from .tools import ToolDescriptor
+
+
+class WaitingReason(StrEnum):
+    """What a waiting run waits for."""
+
+    TOOL_PERMISSION = "tool_permission"
+    USER_INPUT = "user_input"
+    BACKGROUND_TASKS = "background_tasks"
+    EXTERNAL_EVENT = "external_event"
+    RATE_LIMIT = "rate_limit"
+    MANUAL_PAUSE = "manual_pause"
+
+
+class Waiting(Record, frozen=True, kw_only=True):
+    """The structured waiting state; present exactly while the run waits."""
+
+    reason: WaitingReason
+    ticket_ids: tuple[str, ...] = ()
+    since_dispatch_id: str | None = None
+    message: str | None = None
+
+
+class RunInput(Record, frozen=True, kw_only=True):
+    """Which messages of the thread the run was given."""
+
+    message_ids: tuple[str, ...] = ()
+    from_seq: int | None = None
+    to_seq: int | None = None
+
+
+class RunRecord(Record, frozen=True, kw_only=True):
+    """The durable record of a run. All times are milliseconds."""
+
+    run_id: str
+    thread_id: str
+    agent_id: str
+    status: RunStatus = RunStatus.CREATED
+    active_agent_id: str | None = None
+    parent_run_id: str | None = None
+    parent_thread_id: str | None = None
+    parent_tool_call_id: str | None = None
+    origin: RunOrigin = RunOrigin.USER
+    run_mode: RunMode = RunMode.FOREGROUND
+    adapter: Adapter = Adapter.INTERNAL
+    dispatch_id: str | None = None
+    session_id: str | None = None
+    transport_request_id: str | None = None
+    registry_version: int | None = None
+    input: RunInput = RunInput()
+    waiting: Waiting | None = None
+    termination: Termination | None = None
+    final_output: str | None = None
+    steps: int = 0
+    usage: TokenUsage = TokenUsage()
+    created_at: int = 0
+    started_at: int | None = None
+    finished_at: int | None = None
+    updated_at: int = 0
+
+    @property
+    def is_resumable_waiting(self) -> bool:
+        """Whether a decision or a new message can continue the run."""
+        return self.status is RunStatus.WAITING and self.waiting is not None
+
+
+class RunRequest(Record, frozen=True, kw_only=True):
+    """A request to run an agent on a thread."""
+
+    thread_id: str | None = None
+    """Absent: a new thread."""
+    agent_id: str | None = None
+    """Absent: the thread's active agent, else its latest run's agent, else `default`."""
+    messages: tuple[Message, ...] = ()
+    decisions: tuple[tuple[str, ToolCallResume], ...] = ()
+    """Pairs of a ticket, suspension or call id and the decision on it."""
+    overrides: InferenceOverride | None = None
+    frontend_tools: tuple[ToolDescriptor, ...] = ()
+    origin: RunOrigin = RunOrigin.USER
+    run_mode: RunMode = RunMode.FOREGROUND
+    adapter: Adapter = Adapter.INTERNAL
+    parent_run_id: str | None = None
+    parent_thread_id: str | None = None
+    continue_run_id: str | None = None
+    run_id_hint: str | None = None
+    dispatch_id_hint: str | None = None
+    dispatch_id: str | None = None
+    session_id: str | None = None
+    transport_request_id: str | None = None
+
+
+class RunResult(Record, frozen=True, kw_only=True):
+    """What a caller gets back: how the run stands after it ended or began to wait."""
+
+    run_id: str
+    thread_id: str
+    agent_id: str
+    status: RunStatus
+    text: str = ""
+    """The last answer of the run."""
+    termination: Termination | None = None
+    steps: int = 0
+    usage: TokenUsage = TokenUsage()
+    tickets: tuple[Ticket, ...] = ()
+    """What a waiting run waits for."""
+    output: Any = None
+    """The answer decoded into the agent's output type."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the run needs decisions to go on."""
+        return self.status is RunStatus.WAITING
+
+
+class DecisionReceipt(Record, frozen=True, kw_only=True):
+    """A decision that was taken; the same decision again gives the same receipt."""
+
+    ticket_id: str
+    run_id: str
+    thread_id: str
+    decision_id: str
+
+
+class SteerReceipt(Record, frozen=True, kw_only=True):
+    """Whether a running run took messages in, and under which ids they will appear."""
+
+    is_accepted: bool
+    run_id: str | None = None
+    message_ids: tuple[str, ...] = ()

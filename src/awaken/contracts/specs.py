@@ -1,0 +1,171 @@
+"""Declarative specs: what people and config files write. Unknown fields are errors."""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from .errors import InvalidSpec, KeyCodecError
+from .inference import ContextWindowPolicy, ReasoningEffort
+from .record import StrictRecord
+
+T = TypeVar("T")
+
+
+class MaxRounds(StrictRecord, frozen=True, kw_only=True, tag_field="type", tag="max_rounds"):
+    """Stop after this many inferences."""
+
+    rounds: int
+
+
+class Timeout(StrictRecord, frozen=True, kw_only=True, tag_field="type", tag="timeout"):
+    """Stop when the run has taken this long."""
+
+    seconds: int
+
+
+class TokenBudget(StrictRecord, frozen=True, kw_only=True, tag_field="type", tag="token_budget"):
+    """Stop when prompt and completion tokens together exceed this."""
+
+    max_total: int
+
+
+class ConsecutiveErrors(
+    StrictRecord, frozen=True, kw_only=True, tag_field="type", tag="consecutive_errors"
+):
+    """Stop after this many failed steps in a row: every tool call of the step failed."""
+
+    max: int
+
+
+class StopOnTool(StrictRecord, frozen=True, kw_only=True, tag_field="type", tag="stop_on_tool"):
+    """Stop after the model called this tool."""
+
+    tool_name: str
+
+
+class ContentMatch(StrictRecord, frozen=True, kw_only=True, tag_field="type", tag="content_match"):
+    """Stop when the answer matches this RE2 pattern."""
+
+    pattern: str
+
+
+class LoopDetection(
+    StrictRecord, frozen=True, kw_only=True, tag_field="type", tag="loop_detection"
+):
+    """Stop when the last `window` steps asked for exactly the same tool calls."""
+
+    window: int
+
+
+StopCondition = (
+    MaxRounds
+    | Timeout
+    | TokenBudget
+    | ConsecutiveErrors
+    | StopOnTool
+    | ContentMatch
+    | LoopDetection
+)
+
+
+class RemoteEndpoint(StrictRecord, frozen=True, kw_only=True):
+    """Where a remote agent runs."""
+
+    base_url: str
+    backend: str = "a2a"
+    auth: dict[str, Any] | None = None
+    target: str | None = None
+    timeout_ms: int = 300_000
+    options: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        for name in ("backend", "base_url"):
+            if not getattr(self, name).strip():
+                message = f"endpoint {name} must not be empty"
+                raise ValueError(message)
+
+
+class AgentSpec(StrictRecord, frozen=True, kw_only=True):
+    """An agent as data."""
+
+    id: str
+    model_id: str
+    system_prompt: str = ""
+    description: str = ""
+    max_rounds: int = 16
+    max_continuation_retries: int = 2
+    context_policy: ContextWindowPolicy | None = None
+    reasoning_effort: ReasoningEffort | None = None
+    plugin_ids: tuple[str, ...] = ()
+    active_hook_filter: tuple[str, ...] = ()
+    """Empty: every plugin's hooks act; otherwise only those of these plugins."""
+    allowed_tools: tuple[str, ...] | None = None
+    """Ids or glob patterns; absent allows all."""
+    excluded_tools: tuple[str, ...] | None = None
+    """Ids or glob patterns; exclusion wins."""
+    stop_conditions: tuple[StopCondition, ...] = ()
+    parallel_tools: bool = True
+    """Run the calls of one step side by side; otherwise one after another."""
+    endpoint: RemoteEndpoint | None = None
+    delegates: tuple[str, ...] = ()
+    sections: dict[str, Any] = {}
+    """Per-plugin configuration, as JSON."""
+    registry: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.id.strip() or self.id != self.id.strip():
+            message = "an agent id must not be empty or padded with spaces"
+            raise ValueError(message)
+        if self.max_rounds < 0 or self.max_continuation_retries < 0:
+            message = f"agent '{self.id}': limits must not be negative"
+            raise ValueError(message)
+
+    def config(self, section: str, type_: type[T]) -> T:
+        """Return a typed config section, or the type's default when it is absent.
+
+        Raises:
+            KeyCodecError: The section does not fit the type.
+        """
+        if section not in self.sections:
+            return type_()
+        try:
+            return msgspec.convert(self.sections[section], type_)
+        except (msgspec.ValidationError, TypeError) as error:
+            raise KeyCodecError(key=section, problem=str(error)) from error
+
+    def with_config(self, section: str, config: Any) -> "AgentSpec":
+        """Return the spec with one section replaced by the JSON form of `config`."""
+        sections = {**self.sections, section: msgspec.to_builtins(config)}
+        return msgspec.structs.replace(self, sections=sections)
+
+
+class ModelSpec(StrictRecord, frozen=True, kw_only=True):
+    """A model that agents may name: which provider, which name there, what it can do."""
+
+    id: str
+    provider_id: str
+    upstream_model: str
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    input_modalities: tuple[str, ...] = ("text",)
+    prices: dict[str, float] = {}
+
+    def __post_init__(self) -> None:
+        for name in ("id", "provider_id", "upstream_model"):
+            if not getattr(self, name).strip():
+                message = f"model {name} must not be empty"
+                raise ValueError(message)
+
+
+def decode_spec(data: bytes | str | dict[str, Any], type_: type[T]) -> T:
+    """Decode a spec that people wrote.
+
+    Raises:
+        InvalidSpec: It is malformed, has an unknown field, or breaks a rule.
+    """
+    try:
+        if isinstance(data, dict):
+            return msgspec.convert(data, type_)
+        return msgspec.json.decode(data, type=type_)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise InvalidSpec(what=type_.__name__, problem=str(error)) from error

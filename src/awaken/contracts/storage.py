@@ -1,0 +1,227 @@
+"""The durable storage ports, and `Commit`: the only durable write.
+
+A commit is applied whole or not at all, once per commit id, and only when the thread is still at
+the expected version. Its size is the size of the change, never of the thread.
+"""
+
+from enum import StrEnum
+from typing import Any, Protocol
+
+from .events import AgentEvent, LoggedEvent
+from .messages import Message, MessageRecord, Visibility
+from .queries import MessageQuery, Page, RunQuery, ThreadQuery
+from .record import Record
+from .runs import RunRecord
+from .state import StoredValue
+from .suspension import Ticket
+from .threads import Thread
+from .tool_results import ToolResult
+from .tools import ToolEffect
+
+
+class ToolRecordStatus(StrEnum):
+    """How far a journalled tool call got."""
+
+    STARTED = "started"
+    FINISHED = "finished"
+
+
+class ToolRecord(Record, frozen=True, kw_only=True):
+    """One tool call in the journal: the intent before it runs, the result after."""
+
+    run_id: str
+    call_id: str
+    step: int
+    tool_name: str
+    attempt: int = 1
+    arguments_hash: str = ""
+    effect: ToolEffect = ToolEffect.ONCE
+    status: ToolRecordStatus = ToolRecordStatus.STARTED
+    result: ToolResult | None = None
+    updates: tuple[tuple[str, Any], ...] = ()
+    """The call's state updates as (key, JSON update), so that a crash loses none of them."""
+
+
+class OutboxEntry(Record, frozen=True, kw_only=True):
+    """A message to somebody else, sent only because this commit succeeded."""
+
+    entry_id: str
+    kind: str
+    payload: Any = None
+
+
+class Commit(Record, frozen=True, kw_only=True):
+    """One durable write to one thread."""
+
+    commit_id: str
+    thread_id: str
+    expected_version: int
+    committed_at: int
+    fencing_token: str | None = None
+    thread: Thread | None = None
+    """New lineage and metadata for the thread; only at its creation or by an edit."""
+    messages: tuple[Message, ...] = ()
+    run: RunRecord | None = None
+    state: dict[str, StoredValue | None] = {}
+    """Changed thread-scoped keys; None removes one."""
+    run_state: dict[str, StoredValue | None] = {}
+    """Changed run-scoped keys of `run`; None removes one."""
+    tool_records: tuple[ToolRecord, ...] = ()
+    tickets: tuple[Ticket, ...] = ()
+    events: tuple[AgentEvent, ...] = ()
+    """They belong to `run`; without one, to the thread's open run."""
+    outbox: tuple[OutboxEntry, ...] = ()
+
+
+class CommitReceipt(Record, frozen=True, kw_only=True):
+    """What a commit did: the thread's new version, message count and last event sequence."""
+
+    commit_id: str
+    version: int
+    message_count: int
+    event_seq: int
+
+
+class Checkout(Record, frozen=True, kw_only=True):
+    """A consistent view of a thread, from which a run starts or goes on."""
+
+    thread: Thread
+    messages: tuple[Message, ...] = ()
+    state: dict[str, StoredValue] = {}
+    latest_run: RunRecord | None = None
+    open_run: RunRecord | None = None
+    run_state: dict[str, StoredValue] = {}
+    """Run-scoped keys of the open run."""
+    tickets: tuple[Ticket, ...] = ()
+    """Open and decided tickets of the open run."""
+
+
+class DeleteStrategy(StrEnum):
+    """What happens to the children of a deleted thread."""
+
+    REJECT = "reject"
+    DETACH = "detach"
+    CASCADE = "cascade"
+
+
+class CommitStore(Protocol):
+    """Applies commits and hands out consistent views."""
+
+    async def checkout(self, thread_id: str) -> Checkout | None:
+        """Read everything a run needs in one consistent view; None for an unknown thread."""
+        ...
+
+    async def commit(self, commit: Commit) -> CommitReceipt:
+        """Apply a commit whole, or raise and change nothing.
+
+        A task cancelled while it waits here leaves the commit applied or absent, never half;
+        `find_commit` tells which.
+
+        Raises:
+            VersionConflict: The thread is not at the expected version.
+            IdempotencyConflict: The commit id was used for other contents.
+            LeaseLost: The fencing token is stale.
+            InvalidTranscript: A tool call would not have exactly one result.
+            InvalidRecord: An id is blank, used twice or of another thread; a parent is missing;
+                the waiting state does not fit; an ended run would leave a ticket open.
+            IllegalTransition: A run or a ticket would make an illegal move.
+            AlreadyDecided: A ticket would get another decision.
+            ThreadBusy: Another run of the thread has not ended.
+            CommitUnknown: The outcome could not be learned.
+        """
+        ...
+
+    async def find_commit(self, commit_id: str, thread_id: str) -> CommitReceipt | None:
+        """Return the receipt of an applied commit, or None if it was never applied."""
+        ...
+
+    async def list_tool_records(self, run_id: str) -> tuple[ToolRecord, ...]:
+        """Return the newest journal entry of each call of a run, in the order they first came.
+
+        A call is known by its step and its id: some models use the same ids in every step.
+        """
+        ...
+
+
+class ThreadStore(Protocol):
+    """Threads and their messages."""
+
+    async def load_thread(self, thread_id: str) -> Thread | None:
+        """Return a thread, or None."""
+        ...
+
+    async def save_thread(self, thread: Thread) -> Thread:
+        """Create a thread, or change its lineage and metadata; pointers and version stay.
+
+        Raises:
+            InvalidRecord: The parent is missing, or the lineage would form a cycle.
+        """
+        ...
+
+    async def delete_thread(
+        self, thread_id: str, strategy: DeleteStrategy = DeleteStrategy.DETACH
+    ) -> None:
+        """Delete a thread and everything of it.
+
+        Raises:
+            RecordNotFound: There is no such thread.
+            InvalidRecord: It has children and the strategy is `reject`.
+        """
+        ...
+
+    async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
+        """List threads, most recently updated first, ties by id."""
+        ...
+
+    async def list_messages(self, thread_id: str, query: MessageQuery) -> Page[MessageRecord]:
+        """List a thread's messages; an unknown thread has none."""
+        ...
+
+
+class RunStore(Protocol):
+    """Run records and their tickets."""
+
+    async def load_run(self, run_id: str) -> RunRecord | None:
+        """Return a run, or None."""
+        ...
+
+    async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
+        """List runs by creation time, ties by id."""
+        ...
+
+    async def find_ticket(self, ticket_id: str) -> Ticket | None:
+        """Return a ticket, or None."""
+        ...
+
+    async def list_tickets(self, thread_id: str | None = None) -> tuple[Ticket, ...]:
+        """Return the open tickets, oldest first, ties by id."""
+        ...
+
+
+class EventStore(Protocol):
+    """The canonical event log."""
+
+    async def list_events(
+        self, thread_id: str, *, after: int = 0, limit: int = 1000
+    ) -> tuple[LoggedEvent, ...]:
+        """Return the events after a sequence number, in order."""
+        ...
+
+
+class Store(CommitStore, ThreadStore, RunStore, EventStore, Protocol):
+    """Everything durable behind one name; `name` appears in errors and health reports."""
+
+    name: str
+
+    async def open(self) -> None:
+        """Make the store ready; calling it twice is harmless."""
+        ...
+
+    async def close(self) -> None:
+        """Release what the store holds."""
+        ...
+
+
+def is_visible(message: Message) -> bool:
+    """Whether API consumers see the message."""
+    return message.visibility is Visibility.ALL

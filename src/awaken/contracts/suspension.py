@@ -1,0 +1,111 @@
+"""Suspended tool calls: tickets that wait for a decision from outside."""
+
+from enum import StrEnum
+from typing import Any
+
+from .lifecycle import TicketStatus, ToolCallStatus
+from .record import Record
+
+
+class ResumeMode(StrEnum):
+    """What a decision means for the suspended call."""
+
+    REPLAY_TOOL_CALL = "replay_tool_call"
+    """Run the original call again."""
+    USE_DECISION_AS_TOOL_RESULT = "use_decision_as_tool_result"
+    """The decision's payload is the tool's result; the tool is not run."""
+    PASS_DECISION_TO_TOOL = "pass_decision_to_tool"
+    """Run the tool with the decision in its context."""
+
+
+class DecisionAction(StrEnum):
+    """Go on with the call, or give it up."""
+
+    RESUME = "resume"
+    CANCEL = "cancel"
+
+
+class Suspension(Record, frozen=True, kw_only=True):
+    """Why a call waits and what it asks for."""
+
+    id: str = ""
+    action: str = ""
+    message: str = ""
+    parameters: Any = None
+    response_schema: dict[str, Any] | None = None
+
+
+class PendingToolCall(Record, frozen=True, kw_only=True):
+    """The call as a client should show it."""
+
+    id: str = ""
+    name: str = ""
+    arguments: Any = None
+
+
+class SuspendTicket(Record, frozen=True, kw_only=True):
+    """What a tool or a gate hands out to suspend a call."""
+
+    suspension: Suspension = Suspension()
+    pending: PendingToolCall = PendingToolCall()
+    resume_mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL
+    expires_at: int | None = None
+    """Deadline in milliseconds since the epoch; a decision after it is refused."""
+    deciders: tuple[str, ...] | None = None
+    """Who may decide; absent means anybody who may decide at all."""
+
+
+class ToolCallResume(Record, frozen=True, kw_only=True):
+    """A decision on one suspended call."""
+
+    decision_id: str
+    action: DecisionAction = DecisionAction.RESUME
+    result: Any = None
+    reason: str | None = None
+    arguments: Any = None
+    """Edited arguments; absent keeps the original ones. They are validated and gated again."""
+    decided_by: str | None = None
+    updated_at: int = 0
+
+
+class Ticket(Record, frozen=True, kw_only=True):
+    """The durable record of one suspended call, found by its id from any process."""
+
+    ticket_id: str
+    thread_id: str
+    run_id: str
+    call_id: str
+    tool_name: str
+    arguments: Any = None
+    resume_mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL
+    suspension: Suspension = Suspension()
+    status: TicketStatus = TicketStatus.OPEN
+    decision: ToolCallResume | None = None
+    closed_because: str | None = None
+    expires_at: int | None = None
+    deciders: tuple[str, ...] | None = None
+    created_at: int = 0
+    updated_at: int = 0
+
+
+class ToolCallState(Record, frozen=True, kw_only=True):
+    """Where one tool call of the current step stands; suspended ones survive the run's sleep."""
+
+    call_id: str
+    tool_name: str
+    arguments: Any = None
+    status: ToolCallStatus = ToolCallStatus.NEW
+    updated_at: int = 0
+    resume_mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL
+    ticket_id: str | None = None
+    suspension_id: str | None = None
+    suspension_reason: str | None = None
+    resume_input: ToolCallResume | None = None
+
+
+class ToolCallOutcome(StrEnum):
+    """How one attempt at a call ended."""
+
+    SUSPENDED = "suspended"
+    FAILED = "failed"
+    SUCCEEDED = "succeeded"

@@ -1,0 +1,75 @@
+"""The answer to a tool call."""
+
+from enum import StrEnum
+from typing import Any
+
+from .record import Record
+from .suspension import SuspendTicket, ToolCallOutcome
+
+
+class ToolStatus(StrEnum):
+    """How a result counts."""
+
+    SUCCESS = "success"
+    PENDING = "pending"
+    ERROR = "error"
+
+
+class ToolResult(Record, frozen=True, kw_only=True):
+    """The answer to one tool call."""
+
+    tool_name: str
+    status: ToolStatus = ToolStatus.SUCCESS
+    data: Any = None
+    message: str | None = None
+    suspension: SuspendTicket | None = None
+    metadata: dict[str, Any] = {}
+
+    @classmethod
+    def success(cls, tool_name: str, data: Any, message: str | None = None) -> "ToolResult":
+        """A result that worked."""
+        return cls(tool_name=tool_name, data=data, message=message)
+
+    @classmethod
+    def error(cls, tool_name: str, message: str, **metadata: Any) -> "ToolResult":
+        """A result the model should read as a failure."""
+        return cls(
+            tool_name=tool_name,
+            status=ToolStatus.ERROR,
+            message=message,
+            metadata=metadata,
+        )
+
+    @classmethod
+    def error_with_code(cls, tool_name: str, code: str, message: str) -> "ToolResult":
+        """A failure with a code that programs can read."""
+        return cls(
+            tool_name=tool_name,
+            status=ToolStatus.ERROR,
+            data={"error": {"code": code, "message": message}},
+            message=f"[{code}] {message}",
+        )
+
+    @classmethod
+    def suspended(cls, tool_name: str, ticket: SuspendTicket | None = None) -> "ToolResult":
+        """A result that waits for a decision."""
+        ticket = ticket or SuspendTicket()
+        message = ticket.suspension.message or None
+        return cls(
+            tool_name=tool_name,
+            status=ToolStatus.PENDING,
+            message=message,
+            suspension=ticket,
+        )
+
+    @property
+    def outcome(self) -> ToolCallOutcome:
+        """The outcome that the status stands for."""
+        return _OUTCOMES[self.status]
+
+
+_OUTCOMES = {
+    ToolStatus.SUCCESS: ToolCallOutcome.SUCCEEDED,
+    ToolStatus.PENDING: ToolCallOutcome.SUSPENDED,
+    ToolStatus.ERROR: ToolCallOutcome.FAILED,
+}

@@ -1,0 +1,175 @@
+"""The model of the demo: answers without a key, a network or a surprise.
+
+A pure function of the request. It shows what the runtime can do (text, tool calls, generated
+interfaces); scripts for tests are in `awaken.testing`.
+"""
+
+import re
+from collections.abc import AsyncGenerator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from awaken.contracts.deltas import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.inference import (
+    InferenceRequest,
+    ModelEvent,
+    Stop,
+    StopReason,
+    TokenUsage,
+    UsageReport,
+)
+from awaken.contracts.messages import Message, Role, Visibility
+
+OPENUI_MARK = "OpenUI Lang"
+OPENUI_TEXT = """\
+root = Stack([title, summary])
+title = TextContent("Scripted demo")
+summary = TextContent("This interface was written by the scripted model.")
+"""
+
+_QUOTED_CHARS = 80
+_RESULT_CHARS = 400
+_WORDS = re.compile(r"\S+\s*|\s+")
+
+_A2UI_BATCH: dict[str, Any] = {
+    "messages": [
+        {
+            "surfaceUpdate": {
+                "surfaceId": "demo",
+                "components": [
+                    {"id": "root", "component": {"Card": {"child": "greeting"}}},
+                    {
+                        "id": "greeting",
+                        "component": {"Text": {"text": {"literalString": "Hello from A2UI"}}},
+                    },
+                ],
+            }
+        },
+        {"beginRendering": {"surfaceId": "demo", "root": "root"}},
+    ]
+}
+
+
+class _Directive(NamedTuple):
+    mark: str
+    tool: str
+    arguments: str
+
+
+def _directive(mark: str, tool: str, arguments: dict[str, Any]) -> _Directive:
+    return _Directive(mark, tool, msgspec.json.encode(arguments).decode())
+
+
+_DIRECTIVES = (
+    _directive("RUN_WEATHER_TOOL", "get_weather", {"location": "Tokyo"}),
+    _directive("RUN_STOCK_TOOL", "get_stock_price", {"symbol": "AAPL"}),
+    _directive("RUN_TOOL_SEARCH_WEATHER", "ToolSearch", {"query": "select:get_weather"}),
+    _directive("RUN_A2UI_TOOL", "render_a2ui", _A2UI_BATCH),
+)
+
+
+class ScriptedProvider:
+    """Answers by fixed rules; the same request always gets the same answer.
+
+    In this order: a system prompt that mentions OpenUI Lang gets an OpenUI text; tool results
+    get a text that repeats them; marks in the last user text (`RUN_WEATHER_TOOL`, …) become
+    calls of the tools that the request offers; anything else is quoted back.
+    """
+
+    name = "scripted"
+
+    async def stream(self, request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Yield the answer in word-sized deltas, or the calls, then usage and stop."""
+        unread = _unread(request.messages)
+        calls = _calls(request, unread)
+        text = "" if calls else _answer(request, unread)
+        for word in _WORDS.findall(text):
+            yield TextDelta(delta=word)
+        for call_id, directive in calls:
+            yield ToolCallStart(id=call_id, name=directive.tool)
+            yield ToolCallDelta(id=call_id, args_delta=directive.arguments)
+        written = len(text) + sum(len(directive.arguments) for _, directive in calls)
+        yield UsageReport(usage=_usage(request, read=len(unread.text), written=written))
+        yield Stop(reason=StopReason.TOOL_USE if calls else StopReason.END_TURN)
+
+
+class _Unread(NamedTuple):
+    """What came after the last answer: what was said, and name and text of each result."""
+
+    text: str
+    results: list[tuple[str, str]]
+
+
+def _unread(messages: list[Message]) -> _Unread:
+    """Read back to the last answer; a person's words count before the runtime's own."""
+    hidden: Message | None = None
+    answers: list[Message] = []
+    for message in reversed(messages):
+        if message.role is Role.TOOL:
+            answers.append(message)
+        elif message.role is Role.ASSISTANT:
+            return _Unread(hidden.text if hidden else "", _named(message, answers))
+        elif message.role is Role.USER and message.visibility is Visibility.ALL:
+            return _Unread(message.text, [])
+        elif message.role is Role.USER:
+            hidden = hidden or message
+    return _Unread(hidden.text if hidden else "", [])
+
+
+def _named(asked: Message, answers: list[Message]) -> list[tuple[str, str]]:
+    names = {call.id: call.name for call in asked.tool_calls or ()}
+    return [
+        (names.get(answer.tool_call_id or "", "tool"), answer.text) for answer in reversed(answers)
+    ]
+
+
+def _calls(request: InferenceRequest, unread: _Unread) -> list[tuple[str, _Directive]]:
+    wanted = [directive for directive in _DIRECTIVES if directive.mark in unread.text]
+    if not wanted or unread.results or _speaks_openui(request):
+        return []
+    offered = {tool.id for tool in request.tools}
+    directives = [directive for directive in wanted if directive.tool in offered]
+    return list(zip(_call_ids(request.messages, len(directives)), directives, strict=True))
+
+
+def _answer(request: InferenceRequest, unread: _Unread) -> str:
+    if _speaks_openui(request):
+        return OPENUI_TEXT
+    if unread.results:
+        return "\n".join(
+            f"{name} returned: {text[:_RESULT_CHARS]}" for name, text in unread.results
+        )
+    return f"Scripted response to: {unread.text[:_QUOTED_CHARS]}"
+
+
+def _speaks_openui(request: InferenceRequest) -> bool:
+    if any(OPENUI_MARK in text for text in request.system):
+        return True
+    for message in request.messages:
+        if message.role is not Role.SYSTEM:
+            return False
+        if OPENUI_MARK in message.text:
+            return True
+    return False
+
+
+def _call_ids(messages: list[Message], count: int) -> list[str]:
+    # Compaction can bring the number of messages back to one that was used before.
+    taken = {call.id for message in messages for call in message.tool_calls or ()}
+    turn = len(messages)
+    while f"call_{turn}_1" in taken:
+        turn += 1
+    return [f"call_{turn}_{position}" for position in range(1, count + 1)]
+
+
+def _usage(request: InferenceRequest, *, read: int, written: int) -> TokenUsage:
+    # Counts messages instead of reading them all, so that a long thread costs nothing more.
+    system = sum(len(text) for text in request.system)
+    prompt = 4 * len(request.messages) + (system + read) // 4 + 1
+    completion = written // 4 + 1
+    return TokenUsage(
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        total_tokens=prompt + completion,
+    )

@@ -1,0 +1,86 @@
+"""The runs that execute in this process: at most one per thread."""
+
+import asyncio
+from collections.abc import Iterator
+
+from awaken.contracts.errors import ThreadBusy
+from awaken.contracts.runs import RunResult
+
+from .run import Run
+
+
+class ActiveRun:
+    """A thread's slot, and the run in it once it is admitted."""
+
+    __slots__ = ("released", "run", "task", "thread_id")
+
+    def __init__(self, thread_id: str) -> None:
+        self.thread_id = thread_id
+        self.run: Run | None = None
+        self.task: asyncio.Task[RunResult] | None = None
+        self.released = asyncio.Event()
+
+    @property
+    def run_id(self) -> str:
+        """The run's id, or an empty text while it is being admitted."""
+        return self.run.identity.run_id if self.run is not None else ""
+
+
+class ActiveRuns:
+    """Slots by thread and by run. A slot is taken before anything is loaded."""
+
+    __slots__ = ("_by_run", "_by_thread")
+
+    def __init__(self) -> None:
+        self._by_thread: dict[str, ActiveRun] = {}
+        self._by_run: dict[str, ActiveRun] = {}
+
+    def reserve(self, thread_id: str) -> ActiveRun:
+        """Take the thread's slot.
+
+        Raises:
+            ThreadBusy: Another run has it.
+        """
+        holder = self._by_thread.get(thread_id)
+        if holder is not None:
+            raise ThreadBusy(thread_id=thread_id, run_id=holder.run_id)
+        active = self._by_thread[thread_id] = ActiveRun(thread_id)
+        return active
+
+    def admit(self, active: ActiveRun, run: Run) -> None:
+        """Put a run into its slot.
+
+        Raises:
+            ThreadBusy: The run id is active on another thread.
+        """
+        run_id = run.identity.run_id
+        if run_id in self._by_run:
+            raise ThreadBusy(thread_id=self._by_run[run_id].thread_id, run_id=run_id)
+        active.run = run
+        self._by_run[run_id] = active
+
+    def release(self, active: ActiveRun) -> None:
+        """Free the slot and wake those who wait for it."""
+        if self._by_thread.get(active.thread_id) is active:
+            del self._by_thread[active.thread_id]
+        if self._by_run.get(active.run_id) is active:
+            del self._by_run[active.run_id]
+        active.released.set()
+
+    def of_run(self, run_id: str) -> ActiveRun | None:
+        """The slot of an active run."""
+        return self._by_run.get(run_id)
+
+    def of_thread(self, thread_id: str) -> ActiveRun | None:
+        """The slot of a thread."""
+        return self._by_thread.get(thread_id)
+
+    def find(self, id_: str) -> ActiveRun | None:
+        """Find by run or thread id; an id that means two different runs means none."""
+        run, thread = self._by_run.get(id_), self._by_thread.get(id_)
+        if run is not None and thread is not None and run is not thread:
+            return None
+        return run or thread
+
+    def __iter__(self) -> Iterator[ActiveRun]:
+        return iter(tuple(self._by_thread.values()))

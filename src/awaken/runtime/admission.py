@@ -1,0 +1,262 @@
+"""Admitting a run: which agent, which run id, what is restored. Nothing is written here.
+
+A request that cannot be served is refused with a typed error before the run's first commit and
+first event.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from awaken.contracts.backends import check_root_request
+from awaken.contracts.errors import InvalidInput, InvalidResume, LimitExceeded
+from awaken.contracts.identity import RunIdentity, present
+from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.loop_state import ACTIVE_AGENT, STOP_STATS
+from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall
+from awaken.contracts.runs import RunInput, RunRecord, RunRequest
+from awaken.contracts.storage import Checkout, Store
+from awaken.contracts.threads import Thread
+
+from .cancellation import CancellationToken
+from .inbox import Inbox
+from .journal import Journal
+from .resolution.registry import RegistryHandle, RegistrySnapshot
+from .resolution.resolver import ResolvedAgent
+from .resume import take_decisions
+from .run import Run, Services
+from .state.store import StateStore
+from .streams import EventFeed
+
+DEFAULT_AGENT = "default"
+ID_LENGTH_MAX = 256
+
+
+class Admission:
+    """Turns a request into a run that is ready to start."""
+
+    __slots__ = ("_registry", "_services", "_store")
+
+    def __init__(self, store: Store, registry: RegistryHandle, services: Services) -> None:
+        self._store = store
+        self._registry = registry
+        self._services = services
+
+    def check(self, request: RunRequest) -> None:
+        """Refuse malformed ids and messages.
+
+        Raises:
+            InvalidInput: Naming what is wrong.
+            LimitExceeded: A message is too large.
+        """
+        for name in ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint"):
+            check_id(name, getattr(request, name))
+        for message in request.messages:
+            _check_message(message, self._services.limits.message_bytes)
+
+    async def prepare(self, request: RunRequest, thread_id: str) -> Run:
+        """Select the agent and the run, and restore what they need.
+
+        Raises:
+            UnknownAgent: The agent is not registered.
+            InvalidResume: The run to continue cannot be continued.
+            UnsupportedFeature: The agent's backend cannot serve the request.
+            UnknownTicket: A decision names no ticket of the run.
+        """
+        checkout = await self._store.checkout(thread_id) or Checkout(thread=Thread(id=thread_id))
+        previous = await self._continued(request, checkout)
+        pinned = self._registry.snapshot()
+        agent_id = _selected_agent(request, checkout, previous)
+        agent = pinned.resolve(agent_id)
+        check_root_request(
+            agent.backend.capabilities(), agent_id, request, continues=previous is not None
+        )
+        run_id = previous.run_id if previous else await self._fresh_run_id(request)
+        run = self._assembled(request, checkout, previous, (pinned, agent), run_id)
+        take_decisions(run, request.decisions)
+        return run
+
+    async def _continued(self, request: RunRequest, checkout: Checkout) -> RunRecord | None:
+        """The run that the request continues: the one it names, else one that waits."""
+        wanted = present(request.continue_run_id)
+        waiting = checkout.open_run
+        if wanted is None:
+            if request.run_id_hint or request.dispatch_id_hint:
+                return None
+            return waiting if waiting is not None and waiting.is_resumable_waiting else None
+        record = await self._store.load_run(wanted)
+        if record is None or record.thread_id != checkout.thread.id:
+            raise InvalidResume(run_id=wanted, problem="it does not exist on this thread")
+        if record.status is RunStatus.DONE:
+            raise InvalidResume(run_id=wanted, problem="it has ended")
+        return record
+
+    async def _fresh_run_id(self, request: RunRequest) -> str:
+        for hint, may_be_created in (
+            (request.run_id_hint, True),
+            (request.dispatch_id_hint, False),
+        ):
+            run_id = present(hint)
+            if run_id is None:
+                continue
+            record = await self._store.load_run(run_id)
+            if record is not None and not (may_be_created and record.status is RunStatus.CREATED):
+                raise InvalidResume(run_id=run_id, problem="a run with this id exists")
+            return run_id
+        return self._services.ids.new_id()
+
+    def _assembled(
+        self,
+        request: RunRequest,
+        checkout: Checkout,
+        previous: RunRecord | None,
+        resolved: tuple[RegistrySnapshot, ResolvedAgent],
+        run_id: str,
+    ) -> Run:
+        pinned, agent = resolved
+        record = previous or self._new_record(request, checkout, agent, pinned, run_id)
+        identity = _identity(request, record, agent.spec.id)
+        state = _restored(checkout, agent, is_continued=previous is not None)
+        if present(request.agent_id) and state.get(ACTIVE_AGENT) not in (None, agent.spec.id):
+            # Whoever names an agent gets that agent, whatever an earlier handoff said.
+            state.update(ACTIVE_AGENT, agent.spec.id)
+        feed = EventFeed()
+        clock = self._services.clock
+        messages = list(checkout.messages)
+        open_calls = _open_calls(messages)
+        stats = state.get(STOP_STATS)
+        return Run(
+            identity=identity,
+            record=record,
+            agent=agent.with_frontend_tools(request.frontend_tools),
+            pinned=pinned,
+            request=request,
+            services=self._services,
+            state=state,
+            journal=Journal(self._store, clock, feed, checkout.thread, run_id),
+            feed=feed,
+            token=CancellationToken(),
+            inbox=Inbox(self._services.limits.inbox_messages),
+            messages=messages,
+            is_continuation=previous is not None,
+            profile=None,
+            own={},
+            tickets={t.call_id: t for t in checkout.tickets if t.call_id in open_calls},
+            open_calls=open_calls,
+            metadata=MessageMetadata(run_id=run_id),
+            usage=record.usage,
+            stats=stats if stats.rounds else msgspec.structs.replace(stats, rounds=record.steps),
+            started_ms=clock.monotonic_ms(),
+            active_before_ms=stats.active_ms,
+            step=record.steps,
+        )
+
+    def _new_record(
+        self,
+        request: RunRequest,
+        checkout: Checkout,
+        agent: ResolvedAgent,
+        pinned: RegistrySnapshot,
+        run_id: str,
+    ) -> RunRecord:
+        now = self._services.clock.now_ms()
+        first = checkout.thread.message_count + 1
+        count = len(request.messages)
+        return RunRecord(
+            run_id=run_id,
+            thread_id=checkout.thread.id,
+            agent_id=agent.spec.id,
+            parent_run_id=present(request.parent_run_id),
+            parent_thread_id=present(request.parent_thread_id),
+            origin=request.origin,
+            run_mode=request.run_mode,
+            adapter=request.adapter,
+            dispatch_id=present(request.dispatch_id),
+            session_id=present(request.session_id),
+            transport_request_id=present(request.transport_request_id),
+            registry_version=pinned.version,
+            input=RunInput(from_seq=first, to_seq=first + count - 1) if count else RunInput(),
+            created_at=now,
+            started_at=now,
+            updated_at=now,
+        )
+
+
+def check_id(name: str, value: str | None) -> None:
+    """Refuse ids that would be trouble in a store, a log or a URL.
+
+    Raises:
+        InvalidInput: The id is blank, too long or has control characters.
+    """
+    if value is None:
+        return
+    if not value.strip():
+        raise InvalidInput(what=name, problem="it is blank")
+    if len(value) > ID_LENGTH_MAX:
+        raise InvalidInput(what=name, problem=f"it is longer than {ID_LENGTH_MAX} characters")
+    if not value.isprintable():
+        raise InvalidInput(what=name, problem="it has characters that cannot be printed")
+
+
+def _check_message(message: Message, limit: int) -> None:
+    if message.role not in (Role.USER, Role.SYSTEM):
+        raise InvalidInput(what="A message of the request", problem=f"role '{message.role}'")
+    try:
+        size = len(msgspec.json.encode(message))
+    except (UnicodeEncodeError, TypeError, ValueError) as error:
+        raise InvalidInput(what="A message of the request", problem=str(error)) from error
+    if size > limit:
+        raise LimitExceeded(what="A message of the request", size=size, limit=limit)
+
+
+def _selected_agent(request: RunRequest, checkout: Checkout, previous: RunRecord | None) -> str:
+    """The agent that was asked for, else the thread's active one, else its latest, else default."""
+    if asked := present(request.agent_id):
+        return asked
+    if stored := checkout.state.get(ACTIVE_AGENT.name):
+        active = ACTIVE_AGENT.decode(stored)
+        if active is not None and present(active):
+            return active
+    record = previous or checkout.latest_run
+    return present(record.agent_id) or DEFAULT_AGENT if record is not None else DEFAULT_AGENT
+
+
+def _identity(request: RunRequest, record: RunRecord, agent_id: str) -> RunIdentity:
+    return RunIdentity(
+        thread_id=record.thread_id,
+        run_id=record.run_id,
+        agent_id=record.agent_id,
+        active_agent_id=agent_id if agent_id != record.agent_id else None,
+        parent_thread_id=record.parent_thread_id,
+        parent_run_id=record.parent_run_id,
+        parent_tool_call_id=record.parent_tool_call_id,
+        dispatch_id=present(request.dispatch_id),
+        session_id=present(request.session_id),
+        transport_request_id=present(request.transport_request_id),
+        origin=record.origin,
+        run_mode=request.run_mode,
+        adapter=request.adapter,
+    )
+
+
+def _restored(checkout: Checkout, agent: ResolvedAgent, *, is_continued: bool) -> StateStore:
+    state = StateStore(agent.env.keys.values())
+    if checkout.state:
+        state.restore(checkout.state)
+    if is_continued and checkout.run_state:
+        state.restore(checkout.run_state)
+    return state
+
+
+def _open_calls(messages: Sequence[Message]) -> dict[str, ToolCall]:
+    """The calls of the latest assistant message that have no result; looks no farther back."""
+    answered: set[str] = set()
+    for message in reversed(messages):
+        if message.role is Role.TOOL:
+            answered.add(message.tool_call_id or "")
+        elif message.role is Role.ASSISTANT:
+            calls = message.tool_calls or ()
+            return {call.id: call for call in calls if call.id not in answered}
+        else:
+            break
+    return {}

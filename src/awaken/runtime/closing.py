@@ -1,0 +1,157 @@
+"""The way out: ending a step, and the one exit path of every run.
+
+Success, stop, block, suspension, cancellation and error all pass through `close_run`: it answers
+what is unanswered, writes the outcome in one commit and emits the one terminal event.
+"""
+
+import asyncio
+import logging
+
+from awaken.contracts.errors import StorageError
+from awaken.contracts.events import ErrorEvent, RunFinish, StateSnapshot, StepEnd
+from awaken.contracts.lifecycle import (
+    Cancelled,
+    RunStatus,
+    Suspended,
+    Termination,
+    reason_text,
+    status_after,
+)
+from awaken.contracts.loop_state import (
+    PENDING_MESSAGES,
+    RUN_LIFECYCLE,
+    STOP_STATS,
+    CompleteStep,
+    End,
+    Wait,
+)
+from awaken.contracts.messages import Message, Role
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import RunEndContext, StepEndContext
+from awaken.contracts.runs import Waiting, WaitingReason
+
+from .contexts import phase_context
+from .phases.runner import has_work, run_phase
+from .run import Run
+from .tool_calls.settle import INTERRUPTED, close_tickets, interrupt
+
+logger = logging.getLogger(__name__)
+
+
+async def complete_step(run: Run) -> None:
+    """End a step; the commit that follows makes it durable, and its `step_end` visible."""
+    if has_work(run, Phase.STEP_END):
+        # Hooks are foreign code: what the step did is durable before they run.
+        await run.flush()
+        await run_phase(run, Phase.STEP_END, phase_context(run, StepEndContext))
+    _end_step(run)
+
+
+def _end_step(run: Run) -> None:
+    if run.termination is None:
+        run.state.update(RUN_LIFECYCLE, CompleteStep())
+    run.is_step_open = False
+    if run.agent.stop_rules.conditions:
+        run.state.update(STOP_STATS, run.stats)
+    _announce_state(run)
+    run.journal.announce(StepEnd())
+
+
+async def close_run(run: Run, termination: Termination) -> Termination:
+    """End the run, or let it wait, in one commit.
+
+    Raises:
+        StorageError: The outcome could not be made durable; an error event was emitted.
+    """
+    try:
+        await run.journal.settle()
+        _answer_everything(run, termination)
+        await _last_phase(run, termination)
+        await _write_outcome(run, termination)
+    except StorageError as error:
+        run.feed.emit(ErrorEvent(message=str(error), code=error.code))
+        raise
+    return termination
+
+
+def _answer_everything(run: Run, termination: Termination) -> None:
+    """Leave nothing open: unfinished words, tool calls, tickets, the step, the inbox."""
+    if run.partial:
+        # What the client has seen stays in the transcript, also when the turn was cut off.
+        run.append(
+            Message(
+                role=Role.ASSISTANT,
+                id=run.step_message_id,
+                content=run.partial,
+                metadata=run.metadata,
+            )
+        )
+        run.partial = ()
+    is_waiting = isinstance(termination, Suspended)
+    if not is_waiting:
+        close_tickets(run, reason_text(termination))
+        interrupt(run, tuple(run.open_calls.values()), _interruption(termination))
+    if run.is_step_open:
+        _end_step(run)
+    leftover = tuple(run.inbox.close())
+    if leftover and is_waiting:
+        run.state.update(PENDING_MESSAGES, leftover)
+    else:
+        for message in leftover:
+            run.append_user(message)
+
+
+def _interruption(termination: Termination) -> str:
+    return "[The run was cancelled]" if isinstance(termination, Cancelled) else INTERRUPTED
+
+
+async def _last_phase(run: Run, termination: Termination) -> None:
+    if isinstance(termination, Suspended):
+        # A suspended run goes on later and ends once.
+        run.state.update(RUN_LIFECYCLE, Wait(reason=WaitingReason.TOOL_PERMISSION))
+        return
+    run.state.update(RUN_LIFECYCLE, End(termination=termination))
+    if not has_work(run, Phase.RUN_END):
+        return
+    await run.flush()
+    try:
+        async with asyncio.timeout(run.services.limits.run_end_ms / 1000):
+            context = phase_context(run, RunEndContext, termination=termination)
+            await run_phase(run, Phase.RUN_END, context)
+    except Exception:
+        # The outcome is decided; a hook that fails now cannot change it.
+        logger.exception("A run_end hook of run '%s' failed.", run.identity.run_id)
+
+
+async def _write_outcome(run: Run, termination: Termination) -> None:
+    status = status_after(termination)
+    waiting = None
+    result = None
+    if status is RunStatus.WAITING:
+        tickets = tuple(ticket.ticket_id for ticket in run.tickets.values())
+        waiting = Waiting(reason=WaitingReason.TOOL_PERMISSION, ticket_ids=tickets)
+    else:
+        result = {
+            "response": run.response,
+            "status": status.value,
+            "status_reason": reason_text(termination),
+        }
+    _announce_state(run)
+    run.journal.announce(
+        RunFinish(
+            thread_id=run.identity.thread_id,
+            run_id=run.identity.run_id,
+            identity=run.identity,
+            result=result,
+            termination=termination,
+        )
+    )
+    await run.flush_record(
+        status, termination=None if waiting is not None else termination, waiting=waiting
+    )
+
+
+def _announce_state(run: Run) -> None:
+    """Show the exported state, if anybody looks."""
+    if run.feed.readers:
+        run.journal.announce(StateSnapshot(snapshot=run.state.shown()), is_logged=False)

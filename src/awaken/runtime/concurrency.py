@@ -1,0 +1,88 @@
+"""Tasks that run side by side: started together, owned by one parent, over when it goes on."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+# Tasks that ignored their cancellation. They are kept here so that they are not lost before
+# they end, and so that their late exceptions are seen.
+_abandoned: set[asyncio.Task[Any]] = set()
+
+
+class Siblings(Generic[T]):
+    """A group of tasks whose parent is woken whenever some of them finish.
+
+    Tasks that finish in the same turn of the event loop are reported together.
+    """
+
+    __slots__ = ("_finished", "_loop", "_waiter", "tasks")
+
+    def __init__(self, coroutines: Sequence[Coroutine[Any, Any, T]]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._finished: list[int] = []
+        self._waiter: asyncio.Future[None] | None = None
+        self.tasks = [self._loop.create_task(coroutine) for coroutine in coroutines]
+        for index, task in enumerate(self.tasks):
+            task.add_done_callback(partial(self._note, index))
+
+    async def next_finished(self) -> list[int]:
+        """Wait until at least one more task is over; returns the indexes of all that are."""
+        if not self._finished:
+            self._waiter = self._loop.create_future()
+            await self._waiter
+        finished, self._finished = self._finished, []
+        return finished
+
+    async def stop(self, grace_s: float) -> None:
+        """Cancel what still runs and wait for it, but no longer than the grace."""
+        running = [task for task in self.tasks if not task.done()]
+        for task in running:
+            task.cancel()
+        if running:
+            _, stubborn = await asyncio.wait(running, timeout=grace_s)
+            for task in stubborn:
+                logger.warning("Abandoned %s: it ignored its cancellation.", task.get_name())
+                _abandoned.add(task)
+                task.add_done_callback(_retire)
+
+    def errors(self) -> list[BaseException]:
+        """The errors of the tasks that are over, in the order of the tasks."""
+        over = (task for task in self.tasks if task.done() and not task.cancelled())
+        return [error for task in over if (error := task.exception()) is not None]
+
+    def _note(self, index: int, _task: asyncio.Task[T]) -> None:
+        self._finished.append(index)
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+
+async def gathered(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run coroutines side by side; results in their order, else the first error in their order.
+
+    No task outlives the call: on an error or a cancellation the others are cancelled and awaited.
+    """
+    if len(coroutines) == 1:
+        return [await coroutines[0]]
+    siblings = Siblings(coroutines)
+    waiting = len(coroutines)
+    try:
+        while waiting and not siblings.errors():
+            waiting -= len(await siblings.next_finished())
+    finally:
+        await siblings.stop(grace_s=5.0)
+    if errors := siblings.errors():
+        raise errors[0]
+    return [task.result() for task in siblings.tasks]
+
+
+def _retire(task: asyncio.Task[Any]) -> None:
+    _abandoned.discard(task)
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        logger.warning("Abandoned %s ended with an error.", task.get_name(), exc_info=error)

@@ -1,0 +1,53 @@
+"""Making the context of a phase from a run."""
+
+from typing import Any, TypeVar
+
+from awaken.contracts.messages import ToolCall
+from awaken.contracts.plugins import PhaseContext, ToolPhaseContext
+from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.tools import ToolKind, inferred_kind
+
+from .run import Run
+
+C = TypeVar("C", bound=PhaseContext)
+T = TypeVar("T", bound=ToolPhaseContext)
+
+
+def phase_context(run: Run, type_: type[C], **more: Any) -> C:
+    """Make a context on the current snapshot."""
+    return type_(
+        snapshot=run.state.snapshot(),
+        agent=run.agent.spec,
+        run=run.identity,
+        messages=run.messages,
+        step=run.step,
+        profile=run.profile,
+        **more,
+    )
+
+
+def tool_phase_context(
+    run: Run, type_: type[T], call: ToolCall, resume: ToolCallResume | None, **more: Any
+) -> T:
+    """Make a context about one tool call."""
+    kind, is_declared = kind_of(run, call.name)
+    ticket = run.tickets.get(call.id)
+    suspension = ticket.suspension if ticket is not None else None
+    return phase_context(
+        run,
+        type_,
+        call=call,
+        tool_kind=kind,
+        is_kind_declared=is_declared,
+        resume=resume,
+        suspension_id=suspension.id or None if suspension else None,
+        suspension_reason=suspension.action or None if suspension else None,
+        **more,
+    )
+
+
+def kind_of(run: Run, tool_name: str) -> tuple[ToolKind, bool]:
+    """Return the tool's declared kind, or a guess from its name marked as such."""
+    tool = run.agent.tools.get(tool_name)
+    declared = tool.descriptor.kind if tool is not None else None
+    return (declared, True) if declared is not None else (inferred_kind(tool_name), False)

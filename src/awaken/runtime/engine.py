@@ -1,0 +1,287 @@
+"""The run engine: starts runs, at most one per thread, and controls those that execute."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from awaken.contracts.backends import BackendRunResult
+from awaken.contracts.errors import UnknownRun, UnknownTicket
+from awaken.contracts.events import AgentEvent
+from awaken.contracts.messages import Message
+from awaken.contracts.runs import (
+    DecisionReceipt,
+    RunRecord,
+    RunRequest,
+    RunResult,
+    SteerReceipt,
+)
+from awaken.contracts.storage import Store
+from awaken.contracts.suspension import Ticket, ToolCallResume
+
+from .active_runs import ActiveRun, ActiveRuns
+from .admission import Admission
+from .handles import RunHandle
+from .resolution.registry import RegistryHandle
+from .resume import check_decision, take_decisions
+from .run import Run, Services
+from .streams import EventReader
+
+
+class RunEngine:
+    """Admits, executes and controls runs."""
+
+    def __init__(self, store: Store, registry: RegistryHandle, services: Services) -> None:
+        self.store = store
+        self.registry = registry
+        self.services = services
+        self.active = ActiveRuns()
+        self._admission = Admission(store, registry, services)
+        self._deciding: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def run(self, request: RunRequest) -> RunResult:
+        """Execute a request to its end or its suspension; the run ends with its caller."""
+        active, _ = await self._launch(request, _attach)
+        return await _attached(active)
+
+    async def stream(self, request: RunRequest) -> AsyncGenerator[AgentEvent, None]:
+        """Execute a request and yield its events; closing the iterator cancels the run."""
+        reader = EventReader(is_attached=True)
+
+        def attach(run: Run) -> None:
+            _attach(run)
+            run.feed.attach(reader)
+
+        active, run = await self._launch(request, attach)
+        assert active.task is not None
+        try:
+            async for event in reader:
+                yield event
+            await active.task
+        finally:
+            run.feed.detach(reader)
+            run.token.cancel("caller")
+            if not active.task.done():
+                await asyncio.wait([active.task])
+
+    async def start(self, request: RunRequest) -> RunHandle:
+        """Start a request and return once the run is durable.
+
+        Raises:
+            StorageError: The run could not be made durable.
+        """
+        opened = asyncio.Event()
+
+        def watch(run: Run) -> None:
+            run.on_open = opened.set
+
+        active, run = await self._launch(request, watch)
+        assert active.task is not None
+        active.task.add_done_callback(lambda _: opened.set())
+        await opened.wait()
+        if active.task.done():
+            active.task.result()
+        return RunHandle(active, run, self.store)
+
+    async def cancel(self, id_: str, cause: str = "user") -> bool:
+        """Cancel by run or thread id, also a run that waits; False when there is none."""
+        active = self.active.find(id_)
+        if active is not None:
+            return active.run is not None and active.run.token.cancel(cause)
+        record = await self._waiting_record(id_)
+        if record is None:
+            return False
+        request = RunRequest(thread_id=record.thread_id, continue_run_id=record.run_id)
+        closing, _ = await self._launch(request, lambda run: _cancelled(run, cause))
+        await _attached(closing)
+        return True
+
+    async def cancel_and_wait(self, id_: str, timeout_ms: int = 5_000) -> bool:
+        """Cancel and wait until the thread is free; False when nothing ran or it takes too long."""
+        active = self.active.find(id_)
+        if not await self.cancel(id_):
+            return False
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                if active is not None:
+                    await active.released.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def decide(
+        self, decisions: Sequence[tuple[str, ToolCallResume]]
+    ) -> tuple[DecisionReceipt, ...]:
+        """Take decisions on tickets of one run, all or none, and let the run go on.
+
+        Raises:
+            UnknownTicket: A ticket does not exist, or belongs to another run than the first.
+            AlreadyDecided: A ticket was decided otherwise or closed.
+        """
+        first = await self._ticket(decisions[0][0])
+        lock = self._deciding.setdefault(first.thread_id, asyncio.Lock())
+        async with lock:
+            # Read again: whoever held the lock may have taken the same decision.
+            tickets = [await self._ticket(ticket_id) for ticket_id, _ in decisions]
+            for ticket in tickets:
+                if ticket.run_id != first.run_id:
+                    raise UnknownTicket(ticket_id=ticket.ticket_id)
+            pairs = [(t, given) for t, (_, given) in zip(tickets, decisions, strict=True)]
+            fresh = [(t.ticket_id, given) for t, given in pairs if check_decision(t, given)]
+            if fresh:
+                await self._take(first, fresh)
+        return tuple(
+            DecisionReceipt(
+                ticket_id=ticket.ticket_id,
+                run_id=ticket.run_id,
+                thread_id=ticket.thread_id,
+                decision_id=given.decision_id,
+            )
+            for ticket, given in pairs
+        )
+
+    def steer(self, id_: str, messages: Sequence[Message]) -> SteerReceipt:
+        """Send messages into a running run; it takes them in before its next inference."""
+        active = self.active.find(id_)
+        if active is None or active.run is None:
+            return SteerReceipt(is_accepted=False)
+        ids = self.services.ids
+        named = [
+            msgspec.structs.replace(message, id=message.id or ids.new_id()) for message in messages
+        ]
+        is_accepted = active.run.inbox.put(named)
+        return SteerReceipt(
+            is_accepted=is_accepted,
+            run_id=active.run_id,
+            message_ids=tuple(message.id or "" for message in named) if is_accepted else (),
+        )
+
+    async def wait(self, run_id: str) -> RunResult:
+        """Wait until a run ends or waits for a decision, wherever it was started.
+
+        Raises:
+            UnknownRun: There is no such run.
+        """
+        active = self.active.of_run(run_id)
+        if active is not None and active.task is not None:
+            return await asyncio.shield(active.task)
+        record = await self.store.load_run(run_id)
+        if record is None:
+            raise UnknownRun(run_id=run_id)
+        return await self._recorded_result(record)
+
+    async def close(self) -> None:
+        """Cancel everything that executes here and wait for it."""
+        tasks = [active.task for active in self.active if active.task is not None]
+        for active in self.active:
+            if active.run is not None:
+                active.run.token.cancel("shutdown")
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _launch(
+        self, request: RunRequest, configure: Callable[[Run], None]
+    ) -> tuple[ActiveRun, Run]:
+        self._admission.check(request)
+        active = self.active.reserve(request.thread_id or self.services.ids.new_id())
+        try:
+            run = await self._admission.prepare(request, active.thread_id)
+            self.active.admit(active, run)
+        except BaseException:
+            self.active.release(active)
+            raise
+        configure(run)
+        loop = asyncio.get_running_loop()
+        active.task = loop.create_task(_execute(run), name=f"run {run.identity.run_id}")
+        active.task.add_done_callback(lambda _: self._retire(active, run))
+        return active, run
+
+    def _retire(self, active: ActiveRun, run: Run) -> None:
+        self.active.release(active)
+        run.feed.close()
+
+    async def _take(self, ticket: Ticket, decisions: list[tuple[str, ToolCallResume]]) -> None:
+        active = self.active.of_thread(ticket.thread_id)
+        if active is not None and active.run is not None and not active.run.token.is_sealed:
+            # The run still executes: it finds the decision when its other calls are done.
+            take_decisions(active.run, decisions)
+            await active.run.flush()
+            return
+        if active is not None:
+            await active.released.wait()
+        request = RunRequest(
+            thread_id=ticket.thread_id, continue_run_id=ticket.run_id, decisions=tuple(decisions)
+        )
+        await self.start(request)
+
+    async def _ticket(self, ticket_id: str) -> Ticket:
+        ticket = await self.store.find_ticket(ticket_id)
+        if ticket is None:
+            raise UnknownTicket(ticket_id=ticket_id)
+        return ticket
+
+    async def _waiting_record(self, id_: str) -> RunRecord | None:
+        record = await self.store.load_run(id_)
+        if record is None:
+            thread = await self.store.load_thread(id_)
+            if thread is None or thread.open_run_id is None:
+                return None
+            record = await self.store.load_run(thread.open_run_id)
+        return record if record is not None and record.is_resumable_waiting else None
+
+    async def _recorded_result(self, record: RunRecord) -> RunResult:
+        tickets = await self.store.list_tickets(record.thread_id) if record.waiting else ()
+        return RunResult(
+            run_id=record.run_id,
+            thread_id=record.thread_id,
+            agent_id=record.active_agent_id or record.agent_id,
+            status=record.status,
+            text=record.final_output or "",
+            termination=record.termination,
+            steps=record.steps,
+            usage=record.usage,
+            tickets=tickets,
+        )
+
+
+async def _execute(run: Run) -> RunResult:
+    task = asyncio.current_task()
+    if task is not None and not run.is_cancelled:
+        run.token.on_cancel(task.cancel)
+    return _result(run, await run.agent.backend.execute_root(run))
+
+
+def _result(run: Run, ended: BackendRunResult) -> RunResult:
+    return RunResult(
+        run_id=ended.run_id,
+        thread_id=ended.thread_id,
+        agent_id=ended.agent_id,
+        status=ended.status.run_status(ended.termination),
+        text=ended.response,
+        termination=ended.termination,
+        steps=ended.steps,
+        usage=ended.usage,
+        tickets=ended.tickets,
+        output=run.output,
+    )
+
+
+def _attach(run: Run) -> None:
+    run.is_attached = True
+
+
+def _cancelled(run: Run, cause: str) -> None:
+    run.is_attached = True
+    run.token.cancel(cause)
+
+
+async def _attached(active: ActiveRun) -> RunResult:
+    """Await a run that ends with its caller; the caller's own cancellation goes on."""
+    caller = asyncio.current_task()
+    before = caller.cancelling() if caller is not None else 0
+    assert active.task is not None
+    result = await active.task
+    if caller is not None and caller.cancelling() > before:
+        raise asyncio.CancelledError
+    return result

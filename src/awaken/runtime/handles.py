@@ -1,0 +1,77 @@
+"""What a caller holds of a run that was started."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from awaken.contracts.events import AgentEvent
+from awaken.contracts.runs import RunResult
+from awaken.contracts.storage import EventStore
+
+from .active_runs import ActiveRun
+from .run import Run
+from .streams import EventReader
+
+
+class RunHandle:
+    """A run that was started. Dropping the handle does not stop the run."""
+
+    __slots__ = ("_active", "_run", "_store")
+
+    def __init__(self, active: ActiveRun, run: Run, store: EventStore) -> None:
+        self._active = active
+        self._run = run
+        self._store = store
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self._run.identity.run_id
+
+    @property
+    def thread_id(self) -> str:
+        """The thread the run executes on."""
+        return self._run.identity.thread_id
+
+    async def result(self) -> RunResult:
+        """Wait until the run ends or waits for a decision."""
+        assert self._active.task is not None
+        return await asyncio.shield(self._active.task)
+
+    async def events(self) -> AsyncGenerator[AgentEvent, None]:
+        """Yield the run's events from its start: the log first, then what happens now.
+
+        A reader that falls far behind is dropped with `ReaderDropped`; the run never waits.
+        """
+        run = self._run
+        # Taken together, before anything else can happen: the log up to here, the unfinished
+        # step as it stands, and everything from now on.
+        reader = run.feed.attach(EventReader(is_attached=False))
+        until, unfinished = run.journal.event_seq, run.unfinished_events()
+        if self._active.released.is_set():
+            reader.close()
+        try:
+            for event in await self._logged(until):
+                yield event
+            for event in unfinished:
+                yield event
+            async for event in reader:
+                yield event
+        finally:
+            run.feed.detach(reader)
+
+    def cancel(self) -> bool:
+        """Ask the run to stop; False when it is over already."""
+        return self._run.token.cancel()
+
+    async def _logged(self, until: int) -> list[AgentEvent]:
+        found: list[AgentEvent] = []
+        after = 0
+        while after < until:
+            page = await self._store.list_events(self.thread_id, after=after)
+            if not page:
+                break
+            found += [
+                entry.event for entry in page if entry.run_id == self.run_id and entry.seq <= until
+            ]
+            after = page[-1].seq
+        return found

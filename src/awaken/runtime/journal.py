@@ -1,0 +1,136 @@
+"""The journal of a run: collects what must become durable and writes it as commits.
+
+Nothing leaves the journal before the store has it. A commit whose reply was lost is looked up by
+its id; it is never sent twice blindly.
+"""
+
+import asyncio
+
+from awaken.contracts.clock import Clock
+from awaken.contracts.events import AgentEvent
+from awaken.contracts.messages import Message
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.state import StoredValue
+from awaken.contracts.storage import Commit, CommitReceipt, CommitStore, ToolRecord
+from awaken.contracts.suspension import Ticket
+from awaken.contracts.threads import Thread
+
+from .state.store import StateStore
+from .streams import EventFeed
+
+
+class Journal:
+    """The pending changes of one run on one thread.
+
+    Events are of two kinds. `record` keeps an event that readers have seen already; `announce`
+    keeps one that readers get only after its commit, because it claims to be durable.
+    """
+
+    __slots__ = (
+        "_announced", "_clock", "_feed", "_in_flight", "_lock", "_run_state", "_state", "_store",
+        "event_seq", "events", "messages", "new_thread", "run_id", "thread_id", "tickets",
+        "tool_records", "version",
+    )  # fmt: skip
+
+    def __init__(
+        self, store: CommitStore, clock: Clock, feed: EventFeed, thread: Thread, run_id: str
+    ) -> None:
+        self.thread_id = thread.id
+        self.run_id = run_id
+        self.version = thread.version
+        self.event_seq = 0
+        self.new_thread: Thread | None = thread if thread.version == 0 else None
+        self.messages: list[Message] = []
+        self.events: list[AgentEvent] = []
+        self.tool_records: list[ToolRecord] = []
+        self.tickets: list[Ticket] = []
+        self._state: dict[str, StoredValue | None] = {}
+        self._run_state: dict[str, StoredValue | None] = {}
+        self._announced: list[AgentEvent] = []
+        self._store = store
+        self._clock = clock
+        self._feed = feed
+        self._lock = asyncio.Lock()
+        self._in_flight: Commit | None = None
+
+    def record(self, event: AgentEvent) -> None:
+        """Keep an event for the log; readers have seen it."""
+        self.events.append(event)
+
+    def announce(self, event: AgentEvent, *, is_logged: bool = True) -> None:
+        """Show an event to readers once the next commit is durable."""
+        if is_logged:
+            self.events.append(event)
+        self._announced.append(event)
+
+    @property
+    def has_announcements(self) -> bool:
+        """Whether events wait for the next commit; later ones must queue behind them."""
+        return bool(self._announced)
+
+    def shown_events(self) -> list[AgentEvent]:
+        """Events that readers have seen and that are not durable yet."""
+        waiting = {id(event) for event in self._announced}
+        return [event for event in self.events if id(event) not in waiting]
+
+    async def flush(self, state: StateStore, run: RunRecord | None = None) -> None:
+        """Write everything pending as one commit, then show what was announced.
+
+        Raises:
+            StorageError: The store refused; everything stays pending.
+        """
+        async with self._lock:
+            self._collect(state)
+            commit = self._commit(run)
+            self._in_flight = commit
+            receipt = await self._store.commit(commit)
+            self._applied(commit, receipt)
+
+    async def settle(self) -> None:
+        """Find out what became of a commit whose reply never came."""
+        async with self._lock:
+            commit = self._in_flight
+            if commit is None:
+                return
+            receipt = await self._store.find_commit(commit.commit_id, self.thread_id)
+            if receipt is not None:
+                self._applied(commit, receipt)
+            self._in_flight = None
+
+    def _collect(self, state: StateStore) -> None:
+        if state.changed:
+            thread_changes, run_changes = state.take_changes()
+            self._state.update(thread_changes)
+            self._run_state.update(run_changes)
+
+    def _commit(self, run: RunRecord | None) -> Commit:
+        return Commit(
+            commit_id=f"{self.run_id}:{self.version + 1}",
+            thread_id=self.thread_id,
+            expected_version=self.version,
+            committed_at=self._clock.now_ms(),
+            thread=self.new_thread,
+            messages=tuple(self.messages),
+            run=run,
+            state=dict(self._state) if self._state else {},
+            run_state=dict(self._run_state) if self._run_state else {},
+            tool_records=tuple(self.tool_records),
+            tickets=tuple(self.tickets),
+            events=tuple(self.events),
+        )
+
+    def _applied(self, commit: Commit, receipt: CommitReceipt) -> None:
+        self._in_flight = None
+        self.version = receipt.version
+        self.event_seq = receipt.event_seq
+        self.new_thread = None
+        # Whatever was added while the store was busy stays for the next commit.
+        del self.messages[: len(commit.messages)]
+        del self.events[: len(commit.events)]
+        del self.tool_records[: len(commit.tool_records)]
+        del self.tickets[: len(commit.tickets)]
+        self._state.clear()
+        self._run_state.clear()
+        announced, self._announced = self._announced, []
+        for event in announced:
+            self._feed.emit(event)

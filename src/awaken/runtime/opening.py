@@ -1,0 +1,90 @@
+"""The way in: the first commit of a run, its first phase, and a change of agent on the way."""
+
+from awaken.contracts.errors import AwakenError
+from awaken.contracts.events import RunStart
+from awaken.contracts.lifecycle import Blocked, RunStatus
+from awaken.contracts.loop_state import (
+    ACTIVE_AGENT,
+    PENDING_MESSAGES,
+    RUN_LIFECYCLE,
+    Begin,
+    GoOn,
+)
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import RunStartContext
+from awaken.contracts.profile import ProfileAccess
+from awaken.contracts.state import StateCommand
+
+from .contexts import phase_context
+from .phases.commands import commit_command, submit
+from .phases.runner import has_work, run_phase
+from .resolution.resolver import ResolvedAgent
+from .run import Run
+from .tool_calls.settle import close_tickets, interrupt
+
+SUPERSEDED = "[Not executed: a new message came instead of a decision]"
+
+
+async def open_run(run: Run) -> None:
+    """Make the run durable, announce it, and let plugins prepare."""
+    identity = run.identity
+    await _activate(run, run.agent)
+    run.state.update(
+        RUN_LIFECYCLE, GoOn() if run.is_continuation else Begin(run_id=identity.run_id)
+    )
+    run.journal.announce(
+        RunStart(
+            thread_id=identity.thread_id,
+            run_id=identity.run_id,
+            parent_run_id=identity.parent_run_id,
+            identity=identity,
+        )
+    )
+    _take_in_messages(run)
+    await run.flush_record(RunStatus.RUNNING)
+    if run.on_open is not None:
+        run.on_open()
+    if has_work(run, Phase.RUN_START):
+        await run_phase(run, Phase.RUN_START, phase_context(run, RunStartContext))
+
+
+async def switch_agent(run: Run) -> Blocked | None:
+    """Hand the run over when the state names another agent; returns why that is impossible."""
+    wanted = run.state.get(ACTIVE_AGENT)
+    if wanted is None or wanted == run.agent.spec.id:
+        return None
+    try:
+        agent = run.pinned.resolve(wanted).with_frontend_tools(run.request.frontend_tools)
+    except AwakenError as error:
+        return Blocked(reason=f"handoff resolve failed: {error}")
+    for plugin in run.agent.env.plugins:
+        await submit(run, plugin.on_deactivate() or StateCommand())
+    run.agent = agent
+    run.identity = run.identity.speaking_as(wanted)
+    await _activate(run, agent)
+    return None
+
+
+async def _activate(run: Run, agent: ResolvedAgent) -> None:
+    env = agent.env
+    run.state.declare(env.keys.values())
+    services = run.services
+    run.profile = ProfileAccess(services.profile, env.profile_keys, services.clock)
+    run.own = env.own_objects(run.identity, agent.spec)
+    for plugin in env.plugins:
+        command = plugin.on_activate(agent.spec)
+        if command is not None:
+            await submit(run, command)
+
+
+def _take_in_messages(run: Run) -> None:
+    """Append the request's messages; on a waiting run they take the place of its decisions."""
+    if run.request.messages and run.open_calls:
+        close_tickets(run, "superseded")
+        interrupt(run, tuple(run.open_calls.values()), SUPERSEDED)
+    for message in run.request.messages:
+        run.append_user(message)
+    pending = run.state.get(PENDING_MESSAGES)
+    if pending:
+        run.inbox.put(pending)
+        commit_command(run, StateCommand().clear(PENDING_MESSAGES))

@@ -1,0 +1,24 @@
+"""What a step comes to. Control flow is a value here, never an exception."""
+
+from awaken.contracts.lifecycle import Termination
+from awaken.contracts.record import Record
+
+
+class Continue(Record, frozen=True, kw_only=True):
+    """Take another step."""
+
+
+class Suspend(Record, frozen=True, kw_only=True):
+    """Some tool call waits for a decision."""
+
+
+class Finish(Record, frozen=True, kw_only=True):
+    """The run is over."""
+
+    termination: Termination
+
+
+StepOutcome = Continue | Suspend | Finish
+
+CONTINUE = Continue()
+SUSPEND = Suspend()

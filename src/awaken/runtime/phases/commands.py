@@ -1,0 +1,80 @@
+"""Applying a command: checked whole, committed whole, effects afterwards."""
+
+import logging
+
+import msgspec
+
+from awaken.contracts.errors import UnknownHandler
+from awaken.contracts.loop_state import PENDING_ACTIONS
+from awaken.contracts.record import Record
+from awaken.contracts.state import MutationBatch, QueuedAction, StateCommand, Update
+from awaken.runtime.run import Run
+
+logger = logging.getLogger(__name__)
+
+
+class EffectReport(Record, frozen=True, kw_only=True):
+    """How many effects were tried, done and lost."""
+
+    attempted: int = 0
+    dispatched: int = 0
+    failed: int = 0
+
+    def plus(self, other: "EffectReport") -> "EffectReport":
+        """Add two reports."""
+        return EffectReport(
+            attempted=self.attempted + other.attempted,
+            dispatched=self.dispatched + other.dispatched,
+            failed=self.failed + other.failed,
+        )
+
+
+async def submit(run: Run, command: StateCommand) -> EffectReport:
+    """Apply a command: its actions are queued in the same commit as its updates.
+
+    Raises:
+        UnknownHandler: An action or an effect has no handler; nothing was applied.
+        StateError: The updates could not be applied; nothing was.
+    """
+    if command.is_empty:
+        return EffectReport()
+    commit_command(run, command)
+    if not command.effects:
+        return EffectReport()
+    return await dispatch_effects(run, command)
+
+
+def commit_command(run: Run, command: StateCommand) -> None:
+    """Check and commit everything of a command except its effects."""
+    env = run.agent.env
+    for action in command.actions:
+        if action.key not in env.actions:
+            raise UnknownHandler(kind="action", key=action.key)
+    for effect in command.effects:
+        if effect.key not in env.effects:
+            raise UnknownHandler(kind="effect", key=effect.key)
+    queued = tuple(
+        Update(
+            key=PENDING_ACTIONS,
+            update=("push", QueuedAction(id=run.services.ids.new_id(), action=action)),
+        )
+        for action in command.actions
+    )
+    patch = command.patch
+    run.state.commit(MutationBatch(ops=patch.ops + queued, base_revision=patch.base_revision))
+
+
+async def dispatch_effects(run: Run, command: StateCommand) -> EffectReport:
+    """Run a committed command's effects; failures are counted, never raised, never retried."""
+    done = failed = 0
+    for effect in command.effects:
+        spec, handler = run.agent.env.effects[effect.key]
+        try:
+            payload = msgspec.convert(effect.payload, spec.payload_type)
+            await handler(payload, run.state.snapshot())
+        except Exception:
+            logger.warning("Effect '%s' failed.", effect.key, exc_info=True)
+            failed += 1
+        else:
+            done += 1
+    return EffectReport(attempted=len(command.effects), dispatched=done, failed=failed)

@@ -1,0 +1,103 @@
+"""One phase of a run: gather, apply, execute, observe.
+
+Hooks run side by side on one frozen snapshot and are merged in registration order. A hook that
+lost an exclusive key to an earlier one is run again, alone, on a fresh snapshot; that is why
+hooks must be pure. A phase without hooks and actions costs two lookups.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.loop_state import PENDING_ACTIONS
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import PhaseContext, PhaseHook
+from awaken.contracts.record import Record
+from awaken.contracts.state import StateCommand
+from awaken.runtime.concurrency import gathered
+from awaken.runtime.run import Run
+
+from .commands import EffectReport, submit
+from .queue import execute_actions
+
+
+class PhaseReport(Record, frozen=True, kw_only=True):
+    """What a phase did."""
+
+    rounds: int = 0
+    processed: int = 0
+    skipped: int = 0
+    failed: int = 0
+    effects: EffectReport = EffectReport()
+
+
+def has_work(run: Run, phase: Phase) -> bool:
+    """Whether anything would happen in the phase."""
+    env = run.agent.env
+    return phase in env.hooks or phase in env.observers or bool(run.state.get(PENDING_ACTIONS))
+
+
+async def run_phase(run: Run, phase: Phase, context: PhaseContext) -> PhaseReport:
+    """Run one phase; the context's snapshot is the one all hooks see.
+
+    Raises:
+        StateError: A command could not be applied, or the actions did not converge.
+    """
+    env = run.agent.env
+    effects = await _gather(run, env.hooks.get(phase, ()), context)
+    report = await execute_actions(run, phase, context)
+    for plugin, observer in env.observers.get(phase, ()):
+        await observer(_seen_by(run, plugin, _fresh(run, context)))
+    return PhaseReport(
+        rounds=report.rounds,
+        processed=report.processed,
+        skipped=report.skipped,
+        failed=report.failed,
+        effects=effects.plus(report.effects),
+    )
+
+
+async def _gather(
+    run: Run, hooks: Sequence[tuple[str, PhaseHook]], context: PhaseContext
+) -> EffectReport:
+    if not hooks:
+        return EffectReport()
+    commands = await gathered(
+        [_call(hook, _seen_by(run, plugin, context)) for plugin, hook in hooks]
+    )
+    merged, losers = _merged(commands)
+    report = await submit(run, merged)
+    for index in losers:
+        plugin, hook = hooks[index]
+        again = await _call(hook, _seen_by(run, plugin, _fresh(run, context)))
+        report = report.plus(await submit(run, again))
+    return report
+
+
+async def _call(hook: PhaseHook, context: PhaseContext) -> StateCommand:
+    return await hook(context) or StateCommand()
+
+
+def _merged(commands: Sequence[StateCommand]) -> tuple[StateCommand, list[int]]:
+    """Join the commands that do not disturb each other; return the indexes of the others."""
+    merged = StateCommand()
+    taken: set[str] = set()
+    losers = []
+    for index, command in enumerate(commands):
+        exclusive = {op.key.name for op in command.patch.ops if not op.key.is_commutative}
+        if exclusive & taken:
+            losers.append(index)
+            continue
+        taken |= exclusive
+        merged = merged.extend(command)
+    return merged, losers
+
+
+def _seen_by(run: Run, plugin: str, context: PhaseContext) -> PhaseContext:
+    own: Any = run.own.get(plugin)
+    return context if own is None else msgspec.structs.replace(context, own=own)
+
+
+def _fresh(run: Run, context: PhaseContext) -> PhaseContext:
+    return msgspec.structs.replace(context, snapshot=run.state.snapshot())

@@ -1,0 +1,119 @@
+"""The compiled environment of an agent: every hook chain ready, nothing looked up per step."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from awaken.contracts.errors import (
+    DuplicateRegistration,
+    HandlerAlreadyRegistered,
+    KeyAlreadyRegistered,
+)
+from awaken.contracts.identity import RunIdentity
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import (
+    ActionHandler,
+    EffectHandler,
+    PhaseHook,
+    PhaseObserver,
+    Plugin,
+    RequestTransform,
+    ToolGate,
+)
+from awaken.contracts.profile import ProfileKey
+from awaken.contracts.specs import AgentSpec
+from awaken.contracts.state import EffectSpec, ScheduledActionSpec, StateKey
+from awaken.contracts.tools import Tool
+
+from .registrar import Registrations
+
+
+class ExecutionEnv:
+    """What the plugins of one agent do, collected in plugin order.
+
+    The filter switches behaviour off (hooks, gates, observers, tools, transforms); structure
+    (keys, handlers, profile keys) is always there, because stored state may need it. The
+    runtime's own plugins are exempt from the filter.
+    """
+
+    __slots__ = (
+        "actions", "effects", "gates", "hooks", "keys", "observers",
+        "plugins", "profile_keys", "tools", "transforms",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.plugins: list[Plugin] = []
+        self.keys: dict[str, StateKey[Any, Any]] = {}
+        self.profile_keys: dict[str, ProfileKey[Any]] = {}
+        self.hooks: dict[Phase, list[tuple[str, PhaseHook]]] = {}
+        self.observers: dict[Phase, list[tuple[str, PhaseObserver]]] = {}
+        self.gates: list[tuple[str, ToolGate]] = []
+        self.actions: dict[str, tuple[ScheduledActionSpec[Any], ActionHandler]] = {}
+        self.effects: dict[str, tuple[EffectSpec[Any], EffectHandler]] = {}
+        self.tools: dict[str, Tool] = {}
+        self.transforms: list[RequestTransform] = []
+
+    @classmethod
+    def compiled(
+        cls,
+        plugins: Sequence[Plugin],
+        *,
+        active: Collection[str] = (),
+        runtime_owned: Sequence[Plugin] = (),
+    ) -> "ExecutionEnv":
+        """Collect the plugins' declarations.
+
+        Raises:
+            DuplicateRegistration: Two plugins have one name, or offer one tool id.
+            HandlerAlreadyRegistered: Two plugins handle one action or effect.
+            KeyAlreadyRegistered: Two plugins declare different keys of one name.
+        """
+        env = cls()
+        names = [plugin.name for plugin in plugins]
+        for name in names:
+            if names.count(name) > 1:
+                raise DuplicateRegistration(kind="Plugin", name=name)
+        for plugin in runtime_owned:
+            env._add(plugin, is_active=True)
+        for plugin in plugins:
+            env._add(plugin, is_active=not active or plugin.name in active)
+        return env
+
+    def own_objects(self, run: RunIdentity, agent: AgentSpec) -> dict[str, Any]:
+        """Let every plugin make its object for one run."""
+        made = {plugin.name: plugin.activate(run, agent) for plugin in self.plugins}
+        return {name: own for name, own in made.items() if own is not None}
+
+    def _add(self, plugin: Plugin, *, is_active: bool) -> None:
+        declared = Registrations(plugin.name)
+        plugin.register(declared)
+        self.plugins.append(plugin)
+        self._add_structure(declared)
+        if is_active:
+            self._add_behaviour(declared)
+
+    def _add_structure(self, declared: Registrations) -> None:
+        for key in declared.keys:
+            if self.keys.setdefault(key.name, key) is not key:
+                raise KeyAlreadyRegistered(key=key.name)
+        self.profile_keys.update(declared.profile_keys)
+        for name in declared.actions:
+            if name in self.actions:
+                raise HandlerAlreadyRegistered(kind="action", key=name)
+        for name in declared.effects:
+            if name in self.effects:
+                raise HandlerAlreadyRegistered(kind="effect", key=name)
+        self.actions.update(declared.actions)
+        self.effects.update(declared.effects)
+
+    def _add_behaviour(self, declared: Registrations) -> None:
+        name = declared.plugin_name
+        for phase, hook in declared.hooks:
+            self.hooks.setdefault(phase, []).append((name, hook))
+        for phase, observer in declared.observers:
+            self.observers.setdefault(phase, []).append((name, observer))
+        self.gates.extend((name, gate) for gate in declared.gates)
+        self.transforms.extend(declared.transforms)
+        for tool_id, tool in declared.tools.items():
+            if tool_id in self.tools:
+                raise DuplicateRegistration(kind="Tool", name=tool_id)
+            self.tools[tool_id] = tool

@@ -1,0 +1,107 @@
+"""Collects what one plugin declares."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from awaken.contracts.errors import (
+    DuplicateRegistration,
+    HandlerAlreadyRegistered,
+    KeyAlreadyRegistered,
+)
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import (
+    ActionHandler,
+    Allow,
+    AuditOnly,
+    Block,
+    Deny,
+    EffectHandler,
+    GateDecision,
+    PhaseHook,
+    PhaseObserver,
+    RequestTransform,
+    ToolGate,
+    ToolGateContext,
+    ToolPolicy,
+)
+from awaken.contracts.profile import ProfileKey
+from awaken.contracts.state import EffectSpec, ScheduledActionSpec, StateKey
+from awaken.contracts.tools import Tool
+
+P = TypeVar("P")
+
+
+class Registrations:
+    """One plugin's declarations, in order. Implements `PluginRegistrar`."""
+
+    def __init__(self, plugin_name: str) -> None:
+        self.plugin_name = plugin_name
+        self.keys: dict[StateKey[Any, Any], bool] = {}
+        self.profile_keys: dict[str, ProfileKey[Any]] = {}
+        self.hooks: list[tuple[Phase, PhaseHook]] = []
+        self.observers: list[tuple[Phase, PhaseObserver]] = []
+        self.gates: list[ToolGate] = []
+        self.actions: dict[str, tuple[ScheduledActionSpec[Any], ActionHandler]] = {}
+        self.effects: dict[str, tuple[EffectSpec[Any], EffectHandler]] = {}
+        self.tools: dict[str, Tool] = {}
+        self.transforms: list[RequestTransform] = []
+
+    def key(self, key: StateKey[Any, Any], *, retain_on_uninstall: bool = False) -> None:
+        """Declare a state key."""
+        if any(known.name == key.name for known in self.keys):
+            raise KeyAlreadyRegistered(key=key.name)
+        self.keys[key] = retain_on_uninstall
+
+    def profile_key(self, key: ProfileKey[Any]) -> None:
+        """Declare a profile key."""
+        if key.name in self.profile_keys:
+            raise KeyAlreadyRegistered(key=key.name)
+        self.profile_keys[key.name] = key
+
+    def hook(self, phase: Phase, hook: PhaseHook) -> None:
+        """Run a pure hook in a phase."""
+        self.hooks.append((phase, hook))
+
+    def observer(self, phase: Phase, observer: PhaseObserver) -> None:
+        """Run an observer after a phase."""
+        self.observers.append((phase, observer))
+
+    def gate(self, gate: ToolGate) -> None:
+        """Ask this gate about every tool call."""
+        self.gates.append(gate)
+
+    def policy(self, policy: ToolPolicy) -> None:
+        """Ask this policy about every tool call."""
+        self.gates.append(_gate_of(policy))
+
+    def action(self, spec: ScheduledActionSpec[P], handler: ActionHandler) -> None:
+        """Handle one kind of scheduled action."""
+        if spec.key in self.actions:
+            raise HandlerAlreadyRegistered(kind="action", key=spec.key)
+        self.actions[spec.key] = (spec, handler)
+
+    def effect(self, spec: EffectSpec[P], handler: EffectHandler) -> None:
+        """Handle one kind of effect."""
+        if spec.key in self.effects:
+            raise HandlerAlreadyRegistered(kind="effect", key=spec.key)
+        self.effects[spec.key] = (spec, handler)
+
+    def tool(self, tool: Tool) -> None:
+        """Offer a tool."""
+        if tool.descriptor.id in self.tools:
+            raise DuplicateRegistration(kind="Tool", name=tool.descriptor.id)
+        self.tools[tool.descriptor.id] = tool
+
+    def transform(self, transform: RequestTransform) -> None:
+        """Rewrite requests."""
+        self.transforms.append(transform)
+
+
+def _gate_of(policy: ToolPolicy) -> Callable[[ToolGateContext], Awaitable[GateDecision | None]]:
+    async def gate(context: ToolGateContext) -> GateDecision | None:
+        decision = await policy(context)
+        if isinstance(decision, Allow | AuditOnly):
+            return None
+        return Block(reason=decision.reason) if isinstance(decision, Deny) else decision
+
+    return gate

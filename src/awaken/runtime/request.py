@@ -1,0 +1,115 @@
+"""Building a request: instructions, context messages, history, tools and overrides."""
+
+from awaken.contracts.content import text_of
+from awaken.contracts.context_messages import ContextMessage, ContextTarget
+from awaken.contracts.errors import InvalidInput
+from awaken.contracts.inference import InferenceOverride, InferenceRequest, ModelTool
+from awaken.contracts.loop_state import (
+    CONTEXT_MESSAGES,
+    STEP_OVERRIDE,
+    TOOL_FILTER,
+    ContextEmitted,
+    ToolFilter,
+)
+from awaken.contracts.messages import Message, Role
+from awaken.contracts.state import StateCommand
+
+from .phases.commands import commit_command
+from .run import Run
+
+
+async def build_request(run: Run) -> InferenceRequest:
+    """Build this step's request and use up what hooks left for it.
+
+    The transcript itself is handed over when nothing has to be put around it, so that a long
+    history costs nothing.
+    """
+    agent = run.agent
+    contexts = sorted(run.state.get(CONTEXT_MESSAGES).values(), key=lambda each: each.order)
+    tools = _offered(agent.model_tools, run.state.get(TOOL_FILTER))
+    override = _override(run)
+    _use_up(run)
+    system, messages = _placed(agent.system, run.messages, contexts)
+    for transform in agent.env.transforms:
+        messages = transform(list(messages), tools)
+    model = agent.upstream_model
+    if override is not None and override.upstream_model is not None:
+        model, override = _model_override(override)
+    policy = agent.spec.context_policy
+    return InferenceRequest(
+        upstream_model=model,
+        messages=messages,
+        system=system,
+        tools=tools,
+        overrides=override,
+        enable_prompt_cache=policy is not None and policy.enable_prompt_cache,
+        output_schema=agent.output.schema if agent.output is not None else None,
+    )
+
+
+def _override(run: Run) -> InferenceOverride | None:
+    """Combine the overrides; the agent's come first, then the run's, then this step's."""
+    merged = InferenceOverride()
+    for source in (run.agent.overrides, run.request.overrides):
+        if source is not None:
+            merged = merged.merged(source)
+    if run.state.has(STEP_OVERRIDE):
+        merged = merged.merged(run.state.get(STEP_OVERRIDE))
+    return None if merged.is_empty else merged
+
+
+def _model_override(override: InferenceOverride) -> tuple[str, InferenceOverride | None]:
+    model = (override.upstream_model or "").strip()
+    if not model:
+        raise InvalidInput(what="The model override", problem="it is blank")
+    rest = InferenceOverride(
+        temperature=override.temperature,
+        max_tokens=override.max_tokens,
+        top_p=override.top_p,
+        reasoning_effort=override.reasoning_effort,
+    )
+    return model, None if rest.is_empty else rest
+
+
+def _use_up(run: Run) -> None:
+    command = StateCommand()
+    if run.state.get(CONTEXT_MESSAGES):
+        command = command.update(CONTEXT_MESSAGES, ContextEmitted())
+    if run.state.has(TOOL_FILTER):
+        command = command.clear(TOOL_FILTER)
+    if run.state.has(STEP_OVERRIDE):
+        command = command.clear(STEP_OVERRIDE)
+    if not command.is_empty:
+        commit_command(run, command)
+
+
+def _offered(tools: tuple[ModelTool, ...], filtered: ToolFilter) -> tuple[ModelTool, ...]:
+    if filtered.include_only:
+        wanted = {tool_id for group in filtered.include_only for tool_id in group}
+        tools = tuple(tool for tool in tools if tool.id in wanted)
+    if filtered.excluded:
+        tools = tuple(tool for tool in tools if tool.id not in filtered.excluded)
+    return tools
+
+
+def _placed(
+    system: tuple[str, ...], history: list[Message], contexts: list[ContextMessage]
+) -> tuple[tuple[str, ...], list[Message]]:
+    """Put context messages around the history, each target in its place."""
+    if not contexts:
+        return system, history
+    texts: list[str] = []
+    before: list[Message] = []
+    after: list[Message] = []
+    for context in contexts:
+        if context.target is ContextTarget.SYSTEM and context.role is Role.SYSTEM:
+            texts.append(text_of(context.content))
+        elif context.target is ContextTarget.SUFFIX_SYSTEM:
+            after.append(_message(context))
+        else:
+            before.append(_message(context))
+    return (*system, *texts), [*before, *history, *after]
+
+
+def _message(context: ContextMessage) -> Message:
+    return Message(role=context.role, content=context.content, visibility=context.visibility)

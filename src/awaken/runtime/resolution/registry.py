@@ -1,0 +1,82 @@
+"""The registry: specs as data, in immutable versioned snapshots.
+
+A run pins one snapshot. Replacing the registry validates the whole candidate first; an invalid
+one changes nothing.
+"""
+
+from collections.abc import Callable
+
+from awaken.contracts.errors import InvalidSpec, UsageError
+
+from .registries import RegistrySet
+from .resolver import ResolvedAgent, resolve
+
+
+class RegistrySnapshot:
+    """One version of the registry. Agents are resolved once and kept."""
+
+    __slots__ = ("_resolved", "registries", "version")
+
+    def __init__(self, version: int, registries: RegistrySet) -> None:
+        self.version = version
+        self.registries = registries
+        self._resolved: dict[str, ResolvedAgent] = {}
+
+    def resolve(self, agent_id: str) -> ResolvedAgent:
+        """Return the runnable agent.
+
+        Raises:
+            UnknownAgent: It is not registered.
+            UsageError: It cannot be resolved; the error names what is missing.
+        """
+        known = self._resolved.get(agent_id)
+        if known is None:
+            known = self._resolved[agent_id] = resolve(self.registries, agent_id)
+        return known
+
+    def problems(self) -> list[str]:
+        """Resolve every agent and return what is wrong, as `<agent>: <problem>`."""
+        found = []
+        for agent_id in sorted(self.registries.agents):
+            try:
+                self.resolve(agent_id)
+            except UsageError as error:
+                found.append(f"{agent_id}: {error}")
+        return found
+
+
+class RegistryHandle:
+    """The current snapshot, and the only way to replace it."""
+
+    def __init__(self, registries: RegistrySet) -> None:
+        self._snapshot = _validated(1, registries)
+
+    def snapshot(self) -> RegistrySnapshot:
+        """Return the current snapshot; it stays valid after a replacement."""
+        return self._snapshot
+
+    @property
+    def version(self) -> int:
+        """The current version; the first is 1."""
+        return self._snapshot.version
+
+    def replace(self, registries: RegistrySet) -> int:
+        """Install a new set; returns its version.
+
+        Raises:
+            InvalidSpec: Some agent in it cannot be resolved; nothing was changed.
+        """
+        self._snapshot = _validated(self._snapshot.version + 1, registries)
+        return self._snapshot.version
+
+    def update(self, change: Callable[[RegistrySet], RegistrySet]) -> int:
+        """Install a changed copy of the current set; returns its version."""
+        return self.replace(change(self._snapshot.registries))
+
+
+def _validated(version: int, registries: RegistrySet) -> RegistrySnapshot:
+    snapshot = RegistrySnapshot(version, registries)
+    problems = snapshot.problems()
+    if problems:
+        raise InvalidSpec(what="The registry", problem="; ".join(problems))
+    return snapshot

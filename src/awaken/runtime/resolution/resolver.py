@@ -1,0 +1,203 @@
+"""The resolve pipeline: an agent's spec becomes something the loop can run."""
+
+import fnmatch
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jsonschema_rs
+
+from awaken.authoring.frontend import FrontEndTool
+from awaken.authoring.output import OutputType
+from awaken.contracts.backends import ExecutionBackend
+from awaken.contracts.errors import (
+    DuplicateRegistration,
+    InvalidPluginConfig,
+    UnknownAgent,
+    UnknownReference,
+)
+from awaken.contracts.inference import InferenceOverride, ModelClient, ModelTool
+from awaken.contracts.plugins import Plugin
+from awaken.contracts.specs import AgentSpec, ModelSpec
+from awaken.contracts.tools import Tool, ToolDescriptor
+from awaken.runtime.plugin_host.environment import ExecutionEnv
+from awaken.runtime.plugin_host.loop_actions import LoopActions
+from awaken.runtime.stopping import StopRules
+
+from .registries import AgentSource, RegistrySet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedAgent:
+    """An agent that can run: everything looked up, compiled and checked."""
+
+    spec: AgentSpec
+    backend: ExecutionBackend
+    client: ModelClient
+    upstream_model: str
+    system: tuple[str, ...]
+    tools: Mapping[str, Tool]
+    model_tools: tuple[ModelTool, ...]
+    """Sorted by id, so that requests are byte-stable."""
+    env: ExecutionEnv
+    stop_rules: StopRules
+    overrides: InferenceOverride | None = None
+    output: OutputType | None = None
+    diagnostics: tuple[str, ...] = ()
+    """Oddities that are not errors, such as a pattern that matches nothing."""
+
+    def with_frontend_tools(self, descriptors: Iterable[ToolDescriptor]) -> "ResolvedAgent":
+        """Return the agent with tools that the client executes; they replace ones of equal id."""
+        added = {descriptor.id: FrontEndTool(descriptor) for descriptor in descriptors}
+        if not added:
+            return self
+        tools = {**self.tools, **added}
+        return replace(self, tools=tools, model_tools=_model_tools(tools))
+
+
+def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
+    """Resolve one agent.
+
+    Raises:
+        UnknownAgent: It is not registered.
+        UnknownReference: It names a model, provider, plugin or backend that is not registered.
+        InvalidPluginConfig: A config section does not fit its plugin's schema.
+        DuplicateRegistration: Two tools have one id.
+    """
+    source = registries.agents.get(agent_id)
+    if source is None:
+        raise UnknownAgent(agent_id=agent_id, known=_names(registries.agents))
+    spec = source.spec
+    client, upstream_model = _model(registries, source)
+    plugins = _plugins(registries, source)
+    _check_sections(spec, plugins)
+    env = ExecutionEnv.compiled(
+        plugins, active=spec.active_hook_filter, runtime_owned=(LoopActions(),)
+    )
+    tools, diagnostics = _tools(registries, source, env)
+    effort = spec.reasoning_effort
+    return ResolvedAgent(
+        spec=spec,
+        backend=_backend(registries, spec),
+        client=client,
+        upstream_model=upstream_model,
+        system=(spec.system_prompt,) if spec.system_prompt else (),
+        tools=tools,
+        model_tools=_model_tools(tools),
+        env=env,
+        stop_rules=StopRules.of(spec),
+        overrides=InferenceOverride(reasoning_effort=effort) if effort is not None else None,
+        output=source.output,
+        diagnostics=diagnostics,
+    )
+
+
+def _model(registries: RegistrySet, source: AgentSource) -> tuple[ModelClient, str]:
+    own, model_id = source.model, source.spec.model_id
+    if own is not None and not isinstance(own, ModelSpec):
+        return own, model_id
+    spec = own or registries.models.get(model_id) or _named_model(model_id)
+    client = registries.providers.get(spec.provider_id)
+    if client is None:
+        raise UnknownReference(
+            owner=f"Model '{spec.id}'",
+            kind="provider",
+            name=spec.provider_id,
+            known=_names(registries.providers),
+        )
+    return client, spec.upstream_model
+
+
+def _named_model(model_id: str) -> ModelSpec:
+    """Read `provider:model`; a bare word is a provider with one model of its own name."""
+    provider, _, upstream = model_id.partition(":")
+    return ModelSpec(id=model_id, provider_id=provider, upstream_model=upstream or provider)
+
+
+def _plugins(registries: RegistrySet, source: AgentSource) -> tuple[Plugin, ...]:
+    own = {plugin.name: plugin for plugin in source.plugins}
+    found = []
+    for plugin_id in source.spec.plugin_ids:
+        plugin = own.get(plugin_id) or registries.plugins.get(plugin_id)
+        if plugin is None:
+            raise UnknownReference(
+                owner=f"Agent '{source.spec.id}'",
+                kind="plugin",
+                name=plugin_id,
+                known=_names({**registries.plugins, **own}),
+            )
+        found.append(plugin)
+    return tuple(found)
+
+
+def _check_sections(spec: AgentSpec, plugins: Iterable[Plugin]) -> None:
+    for plugin in plugins:
+        for section in plugin.config_sections():
+            if section.name not in spec.sections:
+                continue
+            error = next(
+                iter(jsonschema_rs.iter_errors(section.schema, spec.sections[section.name])), None
+            )
+            if error is not None:
+                raise InvalidPluginConfig(
+                    section=section.name, agent_id=spec.id, problem=error.message
+                )
+
+
+def _tools(
+    registries: RegistrySet, source: AgentSource, env: ExecutionEnv
+) -> tuple[Mapping[str, Tool], tuple[str, ...]]:
+    offered: dict[str, Tool] = dict(registries.tools)
+    for more in (source.tools, env.tools):
+        for tool_id, tool in more.items():
+            if offered.setdefault(tool_id, tool) is not tool:
+                raise DuplicateRegistration(kind="Tool", name=tool_id)
+    spec = source.spec
+    allowed, unmatched = _matching(offered, spec.allowed_tools)
+    excluded, unmatched_too = _matching(offered, spec.excluded_tools or ())
+    kept = {
+        tool_id: tool
+        for tool_id, tool in offered.items()
+        if (spec.allowed_tools is None or tool_id in allowed) and tool_id not in excluded
+    }
+    return kept, tuple(
+        f"Agent '{spec.id}': tool pattern '{pattern}' matches nothing."
+        for pattern in (*unmatched, *unmatched_too)
+    )
+
+
+def _matching(
+    offered: Iterable[str], patterns: tuple[str, ...] | None
+) -> tuple[set[str], list[str]]:
+    matched: set[str] = set()
+    unmatched = []
+    for pattern in patterns or ():
+        hits = set(fnmatch.filter(offered, pattern))
+        matched |= hits
+        if not hits:
+            unmatched.append(pattern)
+    return matched, unmatched
+
+
+def _backend(registries: RegistrySet, spec: AgentSpec) -> ExecutionBackend:
+    name = spec.endpoint.backend if spec.endpoint else "local"
+    backend = registries.backends.get(name)
+    if backend is None:
+        raise UnknownReference(
+            owner=f"Agent '{spec.id}'",
+            kind="backend",
+            name=name,
+            known=_names(registries.backends),
+        )
+    return backend
+
+
+def _model_tools(tools: Mapping[str, Tool]) -> tuple[ModelTool, ...]:
+    described = (tools[tool_id].descriptor for tool_id in sorted(tools))
+    return tuple(
+        ModelTool(id=d.id, description=d.description, parameters=d.parameters) for d in described
+    )
+
+
+def _names(known: Mapping[str, Any]) -> str:
+    return ", ".join(sorted(known)) or "none"

@@ -1,0 +1,201 @@
+"""One run while it executes: everything the loop needs, gathered in one place.
+
+The loop and its steps are functions over this object. It decides nothing; it knows, and it keeps
+the transcript, the journal and the state together.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.content import ContentBlock, text_of
+from awaken.contracts.events import AgentEvent, StepStart
+from awaken.contracts.identity import RunIdentity
+from awaken.contracts.inference import TokenUsage
+from awaken.contracts.lifecycle import RunStatus, Termination
+from awaken.contracts.loop_state import RUN_LIFECYCLE, StopStats
+from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall
+from awaken.contracts.profile import ProfileAccess, ProfileStore
+from awaken.contracts.runs import RunRecord, RunRequest, Waiting
+from awaken.contracts.suspension import Ticket
+
+from .cancellation import CancellationToken
+from .inbox import Inbox
+from .journal import Journal
+from .limits import Limits, ToolSlots
+from .resolution.registry import RegistrySnapshot
+from .resolution.resolver import ResolvedAgent
+from .state.store import StateStore
+from .streams import EventFeed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What all runs of one engine share."""
+
+    clock: Clock
+    ids: IdSource
+    limits: Limits
+    tool_slots: ToolSlots
+    profile: ProfileStore
+
+
+class UnfinishedAnswer(Protocol):
+    """A model turn in progress."""
+
+    def seen(self) -> Sequence[AgentEvent]:
+        """What was streamed so far, one event per block."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Run:
+    """A run in progress."""
+
+    identity: RunIdentity
+    record: RunRecord
+    """The durable record as last written or about to be."""
+    agent: ResolvedAgent
+    pinned: RegistrySnapshot
+    """The registry version that this run keeps from start to end."""
+    request: RunRequest
+    services: Services
+    state: StateStore
+    journal: Journal
+    feed: EventFeed
+    token: CancellationToken
+    inbox: Inbox
+    messages: list[Message]
+    """The transcript: read by everybody, appended to by `append` only."""
+    is_continuation: bool
+    profile: ProfileAccess | None
+    own: Mapping[str, Any]
+    """The per-run objects of the plugins, by plugin name."""
+    tickets: dict[str, Ticket]
+    """Tickets of this run that are open or not yet acted on, by call id."""
+    open_calls: dict[str, ToolCall]
+    """Tool calls that have no result yet, in call order."""
+    metadata: MessageMetadata
+    """Marks what this step produces."""
+    usage: TokenUsage
+    stats: StopStats
+    started_ms: int
+    """Monotonic time at which this activation began."""
+    active_before_ms: int = 0
+    """Executing time of earlier activations."""
+    step: int = 0
+    step_message_id: str = ""
+    partial: tuple[ContentBlock, ...] = ()
+    """What the model has said in a turn that is not over."""
+    response: str = ""
+    output: Any = None
+    output_retries: int = 0
+    step_calls: tuple[ToolCall, ...] = ()
+    step_failures: int = 0
+    is_step_open: bool = False
+    is_attached: bool = False
+    """Whether somebody awaits the run, so that it ends with its caller."""
+    streaming: "UnfinishedAnswer | None" = None
+    """The model turn that is being streamed."""
+    on_open: Callable[[], None] | None = None
+    """Called once the run is durable."""
+
+    @property
+    def cancel_cause(self) -> str:
+        """Who cancelled; a cancellation nobody asked for is the caller's or the process's end."""
+        return self.token.cause or ("caller" if self.is_attached else "shutdown")
+
+    @property
+    def active_ms(self) -> int:
+        """How long the run has been executing, over all its activations."""
+        return self.active_before_ms + self.services.clock.monotonic_ms() - self.started_ms
+
+    @property
+    def termination(self) -> Termination | None:
+        """How the run was ended by a plugin or a rule, or None while it goes on."""
+        lifecycle = self.state.get(RUN_LIFECYCLE)
+        return lifecycle.termination if lifecycle.status is RunStatus.DONE else None
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody cancelled the run."""
+        return self.token.cause is not None
+
+    def emit(self, event: AgentEvent) -> None:
+        """Show a live event to whoever watches."""
+        if not self.feed.readers:
+            return
+        if self.journal.has_announcements:
+            self.journal.announce(event, is_logged=False)
+        else:
+            self.feed.emit(event)
+
+    def show(self, event: AgentEvent) -> None:
+        """Show an event now and keep it for the log."""
+        self.journal.record(event)
+        self.emit(event)
+
+    def unfinished_events(self) -> list[AgentEvent]:
+        """What readers have seen since the last commit, with streamed pieces joined."""
+        streamed = self.streaming.seen() if self.streaming is not None else ()
+        return [*self.journal.shown_events(), *streamed]
+
+    def begin_step(self) -> None:
+        """Count a new step and fix the id of the message that it will produce."""
+        self.step += 1
+        self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=self.step - 1)
+        self.step_message_id = self.services.ids.new_id()
+        self.step_calls = ()
+        self.step_failures = 0
+        self.is_step_open = True
+        self.show(StepStart(message_id=self.step_message_id))
+
+    def append(self, message: Message) -> None:
+        """Add a message with its id and mark to the transcript and to the next commit."""
+        self.messages.append(message)
+        self.journal.messages.append(message)
+        if message.role is Role.TOOL:
+            self.open_calls.pop(message.tool_call_id or "", None)
+        elif message.role is Role.ASSISTANT:
+            self.response = text_of(message.content)
+            for call in message.tool_calls or ():
+                self.open_calls[call.id] = call
+
+    def append_user(self, message: Message) -> None:
+        """Add a message from outside, with an id and the run's mark."""
+        marked = msgspec.structs.replace(
+            message, id=message.id or self.services.ids.new_id(), metadata=self.metadata
+        )
+        self.append(marked)
+
+    async def flush(self) -> None:
+        """Make everything pending durable."""
+        # Changed state goes along with the record of the run that it belongs to.
+        await self.journal.flush(self.state, self.record if self.state.changed else None)
+
+    async def flush_record(
+        self,
+        status: RunStatus,
+        *,
+        termination: Termination | None = None,
+        waiting: Waiting | None = None,
+    ) -> None:
+        """Make everything pending durable together with the run's record."""
+        now = self.services.clock.now_ms()
+        active = self.identity.active_agent_id
+        self.record = msgspec.structs.replace(
+            self.record,
+            status=status,
+            active_agent_id=active,
+            waiting=waiting,
+            termination=termination,
+            final_output=(self.response or None) if termination is not None else None,
+            steps=self.state.get(RUN_LIFECYCLE).step_count,
+            usage=self.usage,
+            finished_at=now if status is RunStatus.DONE else None,
+            updated_at=now,
+        )
+        await self.journal.flush(self.state, self.record)

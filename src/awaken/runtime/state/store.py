@@ -1,0 +1,238 @@
+"""The state store of one run.
+
+Copy on write: a commit applies its operations to a copy of the values and swaps it in at the
+end, so that a failing operation leaves nothing behind and a snapshot never changes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from awaken.contracts.errors import (
+    KeyAlreadyRegistered,
+    PluginAlreadyInstalled,
+    PluginNotInstalled,
+    RevisionConflict,
+    UnknownKey,
+)
+from awaken.contracts.record import Record
+from awaken.contracts.state import (
+    Clear,
+    MutationBatch,
+    PersistedState,
+    Snapshot,
+    StateKey,
+    StateScope,
+    StoredValue,
+    Update,
+)
+
+V = TypeVar("V")
+U = TypeVar("U")
+
+
+class CommitNotice(Record, frozen=True, kw_only=True):
+    """What a commit hook is told."""
+
+    previous_revision: int
+    new_revision: int
+    op_count: int
+    snapshot: Snapshot
+
+
+CommitHook = Callable[[CommitNotice], None]
+
+
+class StateStore:
+    """Values by key, at a revision that every commit raises by exactly one."""
+
+    __slots__ = (
+        "_hooks",
+        "_keys",
+        "_plugins",
+        "_stored",
+        "_values",
+        "changed",
+        "revision",
+        "written",
+    )
+
+    def __init__(self, keys: Iterable[StateKey[Any, Any]] = ()) -> None:
+        self.revision = 0
+        self.written: dict[str, int] = {}
+        """Key name → the revision that last wrote it; tells whether a snapshot is stale."""
+        self.changed: set[str] = set()
+        """Persistent keys written since the caller last took them."""
+        self._keys: dict[str, StateKey[Any, Any]] = {key.name: key for key in keys}
+        self._values: Mapping[str, Any] = {}
+        self._stored: dict[str, StoredValue] = {}
+        self._plugins: dict[str, dict[str, bool]] = {}
+        self._hooks: list[CommitHook] = []
+
+    def snapshot(self) -> Snapshot:
+        """Return an immutable view."""
+        return Snapshot(self.revision, self._values)
+
+    def get(self, key: StateKey[V, Any]) -> V:
+        """Return the key's current value, or its default."""
+        return self._values.get(key.name, key.default)  # type: ignore[no-any-return]
+
+    def has(self, key: StateKey[Any, Any]) -> bool:
+        """Whether the key has a value."""
+        return key.name in self._values
+
+    def commit(self, batch: MutationBatch) -> int:
+        """Apply a batch whole; returns the revision.
+
+        Raises:
+            RevisionConflict: The batch was made for another revision.
+            UnknownKey: A key is not registered.
+        """
+        if not batch.ops:
+            return self.revision
+        if batch.base_revision is not None and batch.base_revision != self.revision:
+            raise RevisionConflict(expected=batch.base_revision, actual=self.revision)
+        keys = self._keys
+        for op in batch.ops:
+            if keys.get(op.key.name) is not op.key:
+                raise UnknownKey(key=op.key.name)
+        values = dict(self._values)
+        for op in batch.ops:
+            _apply(values, op)
+        self._swap(values, batch)
+        return self.revision
+
+    def update(self, key: StateKey[V, U], update: U) -> int:
+        """Commit one update."""
+        return self.commit(MutationBatch(ops=(Update(key=key, update=update),)))
+
+    def declare(self, keys: Iterable[StateKey[Any, Any]]) -> None:
+        """Register keys; the same key again is harmless, another of the same name is not.
+
+        Raises:
+            KeyAlreadyRegistered: A different key has the name.
+        """
+        for key in keys:
+            known = self._keys.setdefault(key.name, key)
+            if known is not key:
+                raise KeyAlreadyRegistered(key=key.name)
+            if key.name in self._stored:
+                self._values = {**self._values, key.name: key.decode(self._stored.pop(key.name))}
+
+    def install(self, plugin: str, keys: Mapping[StateKey[Any, Any], bool]) -> None:
+        """Register a plugin's keys, all or none; the flag says whether a value outlives it.
+
+        Raises:
+            PluginAlreadyInstalled: A plugin of this name is installed.
+            KeyAlreadyRegistered: A key's name is taken.
+        """
+        if plugin in self._plugins:
+            raise PluginAlreadyInstalled(name=plugin)
+        for key in keys:
+            if key.name in self._keys:
+                raise KeyAlreadyRegistered(key=key.name)
+        self.declare(keys)
+        self._plugins[plugin] = {key.name: retain for key, retain in keys.items()}
+
+    def uninstall(self, plugin: str) -> None:
+        """Remove a plugin's keys, and their values unless they are to be retained.
+
+        Raises:
+            PluginNotInstalled: There is no such plugin.
+        """
+        if plugin not in self._plugins:
+            raise PluginNotInstalled(name=plugin)
+        owned = self._plugins.pop(plugin)
+        doomed = [
+            self._keys[name]
+            for name, retain in owned.items()
+            if not retain and name in self._values
+        ]
+        self.commit(MutationBatch(ops=tuple(Clear(key=key) for key in doomed)))
+        for name in owned:
+            del self._keys[name]
+
+    def on_commit(self, hook: CommitHook) -> None:
+        """Call a hook after every commit, in the order hooks were added."""
+        self._hooks.append(hook)
+
+    def restore(self, stored: Mapping[str, StoredValue]) -> None:
+        """Bring back stored values; those of keys declared later are decoded then.
+
+        Raises:
+            KeyCodecError: A value does not fit its key; nothing was restored.
+        """
+        values, later = dict(self._values), dict(self._stored)
+        for name, value in stored.items():
+            key = self._keys.get(name)
+            if key is None:
+                later[name] = value
+            else:
+                values[name] = key.decode(value)
+        self._values, self._stored = values, later
+
+    def export(self, scope: StateScope | None = None) -> PersistedState:
+        """Encode the persistent values, optionally of one scope only."""
+        extensions = {
+            name: key.encode(value)
+            for name, value in self._values.items()
+            if (key := self._keys.get(name)) is not None
+            and key.persistent
+            and (scope is None or key.scope is scope)
+        }
+        return PersistedState(revision=self.revision, extensions=extensions)
+
+    def shown(self) -> dict[str, Any]:
+        """The persistent values as plain JSON, for readers."""
+        values = {
+            name: msgspec.to_builtins(value)
+            for name, value in self._values.items()
+            if (key := self._keys.get(name)) is not None and key.persistent
+        }
+        return {"revision": self.revision, "extensions": values}
+
+    def take_changes(self) -> tuple[dict[str, StoredValue | None], dict[str, StoredValue | None]]:
+        """Encode what changed since the last call, as (thread-scoped, run-scoped) values."""
+        thread: dict[str, StoredValue | None] = {}
+        run: dict[str, StoredValue | None] = {}
+        for name in sorted(self.changed):
+            key = self._keys[name]
+            target = thread if key.scope is StateScope.THREAD else run
+            target[name] = key.encode(self._values[name]) if name in self._values else None
+        self.changed.clear()
+        return thread, run
+
+    def clear_run_scoped(self) -> None:
+        """Drop every run-scoped value."""
+        self._values = {
+            name: value
+            for name, value in self._values.items()
+            if name not in self._keys or self._keys[name].scope is not StateScope.RUN
+        }
+
+    def _swap(self, values: Mapping[str, Any], batch: MutationBatch) -> None:
+        previous = self.revision
+        self._values = values
+        self.revision = previous + 1
+        for op in batch.ops:
+            self.written[op.key.name] = self.revision
+            if op.key.persistent:
+                self.changed.add(op.key.name)
+        if self._hooks:
+            notice = CommitNotice(
+                previous_revision=previous,
+                new_revision=self.revision,
+                op_count=len(batch.ops),
+                snapshot=self.snapshot(),
+            )
+            for hook in self._hooks:
+                hook(notice)
+
+
+def _apply(values: dict[str, Any], op: Update | Clear) -> None:
+    key = op.key
+    if isinstance(op, Update):
+        values[key.name] = key.applied(values.get(key.name, key.default), op.update)
+    else:
+        values.pop(key.name, None)

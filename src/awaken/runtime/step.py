@@ -1,0 +1,133 @@
+"""One step: a model call, and the tool calls it asks for."""
+
+from awaken.authoring.output import OutputInvalid
+from awaken.contracts.content import Text
+from awaken.contracts.inference import InferenceFailure, ModelError, StopReason, StreamResult
+from awaken.contracts.lifecycle import Failed, NaturalEnd
+from awaken.contracts.loop_state import TOOL_CALL_STATES
+from awaken.contracts.messages import Message, Role, ToolCall, Visibility, user
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import (
+    AfterInferenceContext,
+    BeforeInferenceContext,
+    StepStartContext,
+)
+from awaken.contracts.state import StateCommand
+
+from .contexts import phase_context
+from .inference import infer
+from .outcomes import CONTINUE, Finish, StepOutcome
+from .phases.commands import commit_command
+from .phases.runner import has_work, run_phase
+from .run import Run
+from .tool_calls.batch import run_calls
+from .tool_calls.settle import interrupt
+
+
+async def take_step(run: Run) -> StepOutcome:
+    """Prepare, infer, and run the tools that the model asked for."""
+    await _prepare(run)
+    if run.termination is not None:
+        return Finish(termination=run.termination)
+    response = await _infer(run)
+    calls = _write_answer(run, response)
+    await _after_inference(run, response)
+    if run.termination is not None:
+        interrupt(run, calls)
+        return Finish(termination=run.termination)
+    if not calls:
+        return _answered(run, response)
+    outcome = await run_calls(run, calls)
+    _write_hint(run, response)
+    if run.termination is not None and outcome is CONTINUE:
+        return Finish(termination=run.termination)
+    return outcome
+
+
+async def _prepare(run: Run) -> None:
+    if run.state.get(TOOL_CALL_STATES):
+        commit_command(run, StateCommand().clear(TOOL_CALL_STATES))
+    if has_work(run, Phase.STEP_START):
+        await run_phase(run, Phase.STEP_START, phase_context(run, StepStartContext))
+    if run.termination is None and has_work(run, Phase.BEFORE_INFERENCE):
+        offered = tuple(tool.id for tool in run.agent.model_tools)
+        context = phase_context(run, BeforeInferenceContext, tool_ids=offered)
+        await run_phase(run, Phase.BEFORE_INFERENCE, context)
+
+
+async def _infer(run: Run) -> StreamResult:
+    try:
+        return await infer(run)
+    except ModelError as error:
+        if has_work(run, Phase.AFTER_INFERENCE):
+            failure = InferenceFailure(
+                type=type(error).__name__, message=str(error), error_class=error.code
+            )
+            context = phase_context(run, AfterInferenceContext, response=failure)
+            await run_phase(run, Phase.AFTER_INFERENCE, context)
+        raise
+
+
+def _write_answer(run: Run, response: StreamResult) -> tuple[ToolCall, ...]:
+    """Append the answer to the transcript before anything can stop the run."""
+    calls = response.tool_calls
+    limit = run.services.limits.calls_per_step
+    run.step_calls = calls[:limit]
+    if response.content or calls:
+        run.append(
+            Message(
+                role=Role.ASSISTANT,
+                id=run.step_message_id,
+                content=response.content,
+                tool_calls=calls or None,
+                metadata=run.metadata,
+            )
+        )
+    if len(calls) > limit:
+        interrupt(run, calls[limit:], f"Not executed: at most {limit} calls in one step.")
+    return run.step_calls
+
+
+async def _after_inference(run: Run, response: StreamResult) -> None:
+    if has_work(run, Phase.AFTER_INFERENCE):
+        # Hooks are foreign code: the answer is durable before they run.
+        await run.flush()
+        context = phase_context(run, AfterInferenceContext, response=response)
+        await run_phase(run, Phase.AFTER_INFERENCE, context)
+
+
+def _answered(run: Run, response: StreamResult) -> StepOutcome:
+    """The model asked for no tool: the run is over, unless the answer has to be repeated."""
+    is_cut = response.stop_reason is StopReason.MAX_TOKENS
+    if response.dropped_calls and not is_cut:
+        _write_hint(run, response)
+        return CONTINUE
+    output = run.agent.output
+    if output is None:
+        return Finish(termination=NaturalEnd())
+    try:
+        run.output = output.decode(run.response)
+    except OutputInvalid as error:
+        return _ask_again(run, error)
+    return Finish(termination=NaturalEnd())
+
+
+def _ask_again(run: Run, error: OutputInvalid) -> StepOutcome:
+    run.output_retries += 1
+    if run.output_retries > run.services.limits.output_retries:
+        return Finish(termination=Failed(message=str(error), code=error.code))
+    _tell_model(run, f"The answer does not fit the required schema: {error}. Answer again.")
+    return CONTINUE
+
+
+def _write_hint(run: Run, response: StreamResult) -> None:
+    """Tell the model which of its calls could not be executed, unless the run waits for some."""
+    if response.dropped_calls and not run.open_calls:
+        reasons = "; ".join(response.dropped_calls)
+        _tell_model(
+            run, f"Some tool calls were not executed: {reasons}. Issue them again if needed."
+        )
+
+
+def _tell_model(run: Run, text: str) -> None:
+    run.append_user(user(Text(text=text), visibility=Visibility.INTERNAL))

@@ -1,0 +1,54 @@
+"""Asking the gates. Asked before every execution, resumed calls included."""
+
+import logging
+
+from awaken.contracts.messages import ToolCall
+from awaken.contracts.plugins import Block, GateDecision, SetResult, Suspend, ToolGateContext
+from awaken.contracts.suspension import Suspension, ToolCallResume
+from awaken.runtime.contexts import tool_phase_context
+from awaken.runtime.run import Run
+
+logger = logging.getLogger(__name__)
+
+_RANK: dict[type, int] = {SetResult: 1, Suspend: 2, Block: 3}
+
+
+async def ask_gates(
+    run: Run, call: ToolCall, resume: ToolCallResume | None = None
+) -> GateDecision | None:
+    """Return the strictest answer of all gates, or None when the call may pass.
+
+    Block beats Suspend beats SetResult; of equal answers the first stays. A gate that fails
+    blocks. The question that a resumed call was already decided on is not asked again.
+    """
+    strictest: GateDecision | None = None
+    for plugin, gate in run.agent.env.gates:
+        context = tool_phase_context(run, ToolGateContext, call, resume)
+        context.own = run.own.get(plugin)
+        try:
+            decision = await gate(context)
+        except Exception as error:
+            logger.exception("A gate of plugin '%s' failed; the call is blocked.", plugin)
+            decision = Block(reason=f"gate of '{plugin}' failed: {type(error).__name__}")
+        if decision is None or _is_answered(run, call, resume, decision):
+            continue
+        if strictest is None or _RANK[type(decision)] > _RANK[type(strictest)]:
+            strictest = decision
+        elif type(decision) is type(strictest):
+            logger.error("Two gates answered call '%s' with %s.", call.id, type(decision).__name__)
+    return strictest
+
+
+def _is_answered(
+    run: Run, call: ToolCall, resume: ToolCallResume | None, decision: GateDecision
+) -> bool:
+    if resume is None or not isinstance(decision, Suspend):
+        return False
+    ticket = run.tickets.get(call.id)
+    return ticket is not None and _question(ticket.suspension) == _question(
+        decision.ticket.suspension
+    )
+
+
+def _question(suspension: Suspension) -> tuple[str, str]:
+    return (suspension.action, suspension.id)

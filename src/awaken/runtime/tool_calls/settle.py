@@ -1,0 +1,202 @@
+"""Settling a call: its output becomes state, one transcript message, events, or a ticket.
+
+Calls are settled in call order, whatever order they finished in, so that the same inputs give
+the same bytes under any schedule.
+"""
+
+import logging
+from collections.abc import Sequence
+
+import msgspec
+
+from awaken.contracts.content import encodable
+from awaken.contracts.errors import IllegalTransition, StateError
+from awaken.contracts.events import ToolCallDone, ToolCallResumed
+from awaken.contracts.lifecycle import TicketStatus, ToolCallStatus
+from awaken.contracts.loop_state import TOOL_CALL_STATES
+from awaken.contracts.messages import Message, Role, ToolCall, as_blocks
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import AfterToolExecuteContext
+from awaken.contracts.suspension import (
+    SuspendTicket,
+    Ticket,
+    ToolCallOutcome,
+    ToolCallResume,
+    ToolCallState,
+)
+from awaken.contracts.tool_results import ToolResult, ToolStatus
+from awaken.contracts.tools import ToolOutput
+from awaken.runtime.contexts import tool_phase_context
+from awaken.runtime.phases.commands import commit_command, dispatch_effects
+from awaken.runtime.phases.runner import has_work, run_phase
+from awaken.runtime.run import Run
+
+logger = logging.getLogger(__name__)
+
+INTERRUPTED = "[Tool execution was interrupted]"
+
+_STATUS = {
+    ToolCallOutcome.SUCCEEDED: ToolCallStatus.SUCCEEDED,
+    ToolCallOutcome.FAILED: ToolCallStatus.FAILED,
+    ToolCallOutcome.SUSPENDED: ToolCallStatus.SUSPENDED,
+}
+
+
+async def settle(
+    run: Run, call: ToolCall, output: ToolOutput, resume: ToolCallResume | None = None
+) -> None:
+    """Apply a call's output and run the hooks that follow it."""
+    result = apply_updates(run, call, output)
+    write_result(run, call, result, resume)
+    if output.command.effects and result is output.result:
+        await dispatch_effects(run, output.command)
+    if result.status is ToolStatus.PENDING or not has_work(run, Phase.AFTER_TOOL_EXECUTE):
+        return
+    # Hooks are foreign code: what the tool did is durable before they run.
+    await run.flush()
+    context = tool_phase_context(run, AfterToolExecuteContext, call, resume, result=result)
+    await run_phase(run, Phase.AFTER_TOOL_EXECUTE, context)
+
+
+def apply_updates(run: Run, call: ToolCall, output: ToolOutput) -> ToolResult:
+    """Apply a call's state command whole; one that is refused becomes an error result."""
+    command = output.command
+    if command.is_empty:
+        return output.result
+    try:
+        run.state.declare(op.key for op in command.patch.ops)
+        commit_command(run, command)
+    except (StateError, IllegalTransition) as error:
+        return ToolResult.error_with_code(call.name, error.code, str(error))
+    except Exception as error:
+        logger.warning("The state updates of call '%s' failed.", call.id, exc_info=True)
+        problem = f"{type(error).__name__}: {error}"
+        return ToolResult.error_with_code(call.name, "state_update_failed", problem)
+    return output.result
+
+
+def write_result(
+    run: Run, call: ToolCall, result: ToolResult, resume: ToolCallResume | None = None
+) -> None:
+    """Write a result: a message that answers the call, or a ticket when it is suspended."""
+    outcome = result.outcome
+    if outcome is ToolCallOutcome.SUSPENDED:
+        _open_ticket(run, call, result.suspension or SuspendTicket())
+        run.journal.announce(ToolCallDone(id=call.id, result=result, outcome=outcome))
+        return
+    if outcome is ToolCallOutcome.FAILED:
+        run.step_failures += 1
+    run.tickets.pop(call.id, None)
+    message_id = run.services.ids.new_id()
+    run.append(
+        Message(
+            role=Role.TOOL,
+            id=message_id,
+            content=as_blocks(shown_text(run, call, result)),
+            tool_call_id=call.id,
+            metadata=run.metadata,
+        )
+    )
+    put_states(run, (call,), _STATUS[outcome])
+    if resume is None:
+        run.journal.announce(
+            ToolCallDone(id=call.id, message_id=message_id, result=result, outcome=outcome)
+        )
+    else:
+        run.journal.announce(
+            ToolCallResumed(
+                target_id=call.id, message_id=message_id, result=_resumed_payload(result)
+            )
+        )
+
+
+def interrupt(run: Run, calls: tuple[ToolCall, ...], text: str = INTERRUPTED) -> None:
+    """Answer calls that will not run, so that each still has exactly one result."""
+    for call in calls:
+        write_result(run, call, ToolResult.error(call.name, text, code="interrupted"))
+
+
+def close_tickets(run: Run, because: str) -> None:
+    """Close the run's open tickets; nobody can decide them any more."""
+    now = run.services.clock.now_ms()
+    for ticket in run.tickets.values():
+        if ticket.status is TicketStatus.OPEN:
+            run.journal.tickets.append(
+                msgspec.structs.replace(
+                    ticket, status=TicketStatus.CLOSED, closed_because=because, updated_at=now
+                )
+            )
+    run.tickets.clear()
+
+
+def put_states(run: Run, calls: Sequence[ToolCall], status: ToolCallStatus) -> None:
+    """Show where calls stand in the state that hooks and readers see."""
+    now = run.services.clock.now_ms()
+    states = [
+        ToolCallState(
+            call_id=call.id,
+            tool_name=call.name,
+            arguments=call.arguments,
+            status=status,
+            updated_at=now,
+        )
+        for call in calls
+    ]
+    run.state.update(TOOL_CALL_STATES, tuple(states))
+
+
+def _open_ticket(run: Run, call: ToolCall, wanted: SuspendTicket) -> None:
+    now = run.services.clock.now_ms()
+    ticket = Ticket(
+        ticket_id=run.services.ids.new_id(),
+        thread_id=run.identity.thread_id,
+        run_id=run.identity.run_id,
+        call_id=call.id,
+        tool_name=call.name,
+        arguments=call.arguments,
+        resume_mode=wanted.resume_mode,
+        suspension=wanted.suspension,
+        expires_at=wanted.expires_at,
+        deciders=wanted.deciders,
+        created_at=now,
+        updated_at=now,
+    )
+    run.tickets[call.id] = ticket
+    run.journal.tickets.append(ticket)
+    state = ToolCallState(
+        call_id=call.id,
+        tool_name=call.name,
+        arguments=call.arguments,
+        status=ToolCallStatus.SUSPENDED,
+        updated_at=now,
+        resume_mode=wanted.resume_mode,
+        ticket_id=ticket.ticket_id,
+        suspension_id=wanted.suspension.id or None,
+        suspension_reason=wanted.suspension.action or None,
+    )
+    run.state.update(TOOL_CALL_STATES, (state,))
+
+
+def shown_text(run: Run, call: ToolCall, result: ToolResult) -> str:
+    """The text that the model reads, cut at the tool's limit with a marker."""
+    text = result.message if result.message is not None else _as_json(result.data)
+    tool = run.agent.tools.get(call.name)
+    limit = tool.descriptor.output_limit if tool is not None else None
+    limit = limit or run.services.limits.tool_output_chars
+    if len(text) > limit:
+        text = f"{text[:limit]}\n[Output cut: {len(text)} characters, {limit} shown]"
+    return encodable(text)
+
+
+def _as_json(data: object) -> str:
+    if isinstance(data, str):
+        return data
+    return msgspec.json.encode(data).decode()
+
+
+def _resumed_payload(result: ToolResult) -> object:
+    if result.status is ToolStatus.ERROR:
+        return {"error": result.message} if result.message is not None else result.data
+    if result.metadata:
+        return {"data": result.data, "metadata": result.metadata}
+    return result.data

@@ -1,0 +1,6 @@
+"""Everything in this process: the reference semantics of every other store."""
+
+from .profiles import MemoryProfileStore
+from .store import MemoryStore
+
+__all__ = ["MemoryProfileStore", "MemoryStore"]

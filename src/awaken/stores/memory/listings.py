@@ -1,0 +1,112 @@
+"""Reading in pages and in order. Nothing here changes anything."""
+
+from bisect import bisect_left, bisect_right
+
+from awaken.contracts.events import LoggedEvent
+from awaken.contracts.messages import MessageRecord, Visibility, record_of
+from awaken.contracts.queries import (
+    MessageQuery,
+    Order,
+    Page,
+    RunQuery,
+    ThreadQuery,
+    VisibilityFilter,
+    page_of,
+)
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.threads import Thread
+
+from .tables import HistoryEntry, StoredThread, Tables
+
+
+def list_threads(tables: Tables, query: ThreadQuery) -> Page[Thread]:
+    """Threads that fit, most recently updated first, ties by id."""
+    found = [thread for thread in tables.threads.values() if _fits_thread(thread.shown, query)]
+    found.sort(key=_recent_first)
+    page = found[query.offset : query.offset + query.limit]
+    return page_of(tuple(thread.view() for thread in page), len(found), query)
+
+
+def _fits_thread(thread: Thread, query: ThreadQuery) -> bool:
+    if query.resource_id is not None and thread.resource_id != query.resource_id:
+        return False
+    if query.parent_id is not None and thread.parent_thread_id != query.parent_id:
+        return False
+    return not (query.roots_only and thread.parent_thread_id is not None)
+
+
+def _recent_first(thread: StoredThread) -> tuple[int, str]:
+    return -(thread.updated_at or thread.shown.metadata.created_at or 0), thread.shown.id
+
+
+def list_messages(thread: StoredThread, thread_id: str, query: MessageQuery) -> Page[MessageRecord]:
+    """Messages that fit, by their place in the thread."""
+    first = max(query.after or 0, 0) + 1
+    last = len(thread.messages)
+    if query.before is not None:
+        last = min(last, query.before - 1)
+    found: range | list[int] = range(first, last + 1)
+    if query.run_id is not None or query.visibility is not VisibilityFilter.ANY:
+        found = [seq for seq in found if _fits_message(thread, seq, query)]
+    if query.order is Order.DESC:
+        found = found[::-1]
+    page = found[query.offset : query.offset + query.limit]
+    items = tuple(
+        record_of(
+            thread.messages[seq - 1],
+            thread_id=thread_id,
+            seq=seq,
+            created_at=_committed_at(thread, seq),
+        )
+        for seq in page
+    )
+    return page_of(items, len(found), query)
+
+
+def _fits_message(thread: StoredThread, seq: int, query: MessageQuery) -> bool:
+    message = thread.messages[seq - 1]
+    if query.visibility is not VisibilityFilter.ANY:
+        wants_internal = query.visibility is VisibilityFilter.INTERNAL
+        if wants_internal is not (message.visibility is Visibility.INTERNAL):
+            return False
+    produced_by = message.metadata.run_id if message.metadata is not None else None
+    return query.run_id is None or produced_by == query.run_id
+
+
+def _committed_at(thread: StoredThread, seq: int) -> int:
+    return thread.history[bisect_left(thread.history, seq, key=_message_count)][1]
+
+
+def _message_count(entry: HistoryEntry) -> int:
+    return entry[0].message_count
+
+
+def list_runs(tables: Tables, query: RunQuery) -> Page[RunRecord]:
+    """Runs that fit, oldest first, ties by id."""
+    runs = list(tables.runs.values())
+    if query.thread_id is not None:
+        thread = tables.threads.get(query.thread_id)
+        runs = [] if thread is None else [tables.runs[run_id] for run_id in thread.run_ids]
+    if query.status is not None:
+        runs = [run for run in runs if run.status is query.status]
+    runs.sort(key=lambda run: (run.created_at, run.run_id))
+    return page_of(tuple(runs[query.offset : query.offset + query.limit]), len(runs), query)
+
+
+def list_events(thread: StoredThread, after: int, limit: int) -> tuple[LoggedEvent, ...]:
+    """Events with a sequence number above `after`, at most `limit` of them."""
+    seq = max(after, 0)
+    last = min(seq + max(limit, 0), len(thread.events))
+    found: list[LoggedEvent] = []
+    place = bisect_right(thread.history, seq, key=_event_seq)
+    while seq < last:
+        receipt, created_at, run_id = thread.history[place]
+        for event in thread.events[seq : min(receipt.event_seq, last)]:
+            seq += 1
+            found.append(LoggedEvent(seq=seq, run_id=run_id, event=event, created_at=created_at))
+        place += 1
+    return tuple(found)
+
+
+def _event_seq(entry: HistoryEntry) -> int:
+    return entry[0].event_seq

@@ -1,0 +1,72 @@
+"""What a run record may say, and how it shows in its thread."""
+
+import msgspec
+
+from awaken.contracts.errors import InvalidRecord, ThreadBusy
+from awaken.contracts.lifecycle import RUN_TRANSITIONS, RunStatus, check_transition
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.threads import Thread
+
+from .lineage import check_parent
+from .tables import StoredThread, Tables
+
+RUNNING, WAITING, DONE = RunStatus.RUNNING, RunStatus.WAITING, RunStatus.DONE
+
+
+def checked_open_run(
+    thread: StoredThread, run: RunRecord, known: RunRecord | None
+) -> RunRecord | None:
+    """Check a run record and return the thread's open run after it.
+
+    Raises:
+        InvalidRecord: It belongs elsewhere, or its waiting state does not fit its status.
+        IllegalTransition: The run cannot make this move.
+        ThreadBusy: Another run of the thread has not ended.
+    """
+    if known is None:
+        if not run.run_id.strip():
+            raise InvalidRecord(what="Run", problem="its id is blank")
+    elif known.status is not run.status:
+        check_transition(RUN_TRANSITIONS, f"Run '{run.run_id}'", known.status, run.status)
+    if (run.waiting is None) is (run.status is WAITING):
+        problem = f"its status is '{run.status}' and its waiting state does not fit"
+        raise InvalidRecord(what=f"Run '{run.run_id}'", problem=problem)
+    thread_id, open_run = thread.shown.id, thread.open_run
+    if run.thread_id != thread_id or (known is not None and known.thread_id != thread_id):
+        problem = f"it does not belong to thread '{thread_id}'"
+        raise InvalidRecord(what=f"Run '{run.run_id}'", problem=problem)
+    is_other_open = open_run is not None and open_run.run_id != run.run_id
+    if run.status is DONE:
+        return open_run if is_other_open else None
+    if open_run is not None and is_other_open:
+        raise ThreadBusy(thread_id=thread_id, run_id=open_run.run_id)
+    return run
+
+
+def projected(
+    tables: Tables,
+    thread: StoredThread,
+    shown: Thread,
+    run: RunRecord,
+    known: RunRecord | None,
+) -> Thread:
+    """Return the thread with the run in its pointers.
+
+    Only a run's first record can give the thread a parent: when the parent is deleted later,
+    the run goes on without it.
+
+    Raises:
+        InvalidRecord: The run's first record names a parent that cannot be.
+    """
+    latest = thread.latest_run
+    if known is not None and known is latest and known.status is run.status:
+        return shown
+    if latest is not None:
+        shown = msgspec.structs.replace(shown, latest_run_updated_at=latest.updated_at)
+    after = shown.projecting(run)
+    if after.parent_thread_id == shown.parent_thread_id:
+        return after
+    if known is not None:
+        return msgspec.structs.replace(after, parent_thread_id=shown.parent_thread_id)
+    check_parent(tables, shown.id, after.parent_thread_id)
+    return after

@@ -1,0 +1,132 @@
+"""The memory store: one method per promise of the ports, each told in its own module."""
+
+from awaken.contracts.events import LoggedEvent
+from awaken.contracts.messages import MessageRecord
+from awaken.contracts.queries import MessageQuery, Page, RunQuery, ThreadQuery, page_of
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.storage import (
+    Checkout,
+    Commit,
+    CommitReceipt,
+    DeleteStrategy,
+    OutboxEntry,
+    ToolRecord,
+)
+from awaken.contracts.suspension import Ticket
+from awaken.contracts.threads import Thread
+
+from .commits import apply_commit
+from .lineage import delete_thread, save_thread
+from .listings import list_events, list_messages, list_runs, list_threads
+from .tables import Tables
+
+
+class MemoryStore:
+    """A `Store` in this process; what it holds lives as long as this object.
+
+    Use it from one event loop. No method suspends, so every call is atomic to every other task
+    and a cancelled task never leaves half a write. Values are kept as they are given, not
+    copied: they are frozen, and the JSON inside them must not be changed afterwards.
+    """
+
+    def __init__(self, name: str = "memory") -> None:
+        self.name = name
+        self._tables = Tables()
+
+    async def open(self) -> None:
+        """Do nothing: the store is always ready."""
+
+    async def close(self) -> None:
+        """Do nothing: what was committed stays readable."""
+
+    async def checkout(self, thread_id: str) -> Checkout | None:
+        """Read everything a run needs in one consistent view; None for an unknown thread."""
+        thread = self._tables.threads.get(thread_id)
+        if thread is None:
+            return None
+        return Checkout(
+            thread=thread.view(),
+            messages=tuple(thread.messages),
+            state=thread.state.copy(),
+            latest_run=thread.latest_run,
+            open_run=thread.open_run,
+            run_state=thread.run_state.copy(),
+            tickets=tuple(thread.live_tickets.values()),
+        )
+
+    async def commit(self, commit: Commit) -> CommitReceipt:
+        """Apply a commit whole, or raise and change nothing; see `CommitStore.commit`.
+
+        A retry with an old id (more than 16 commits back) is compared by its expected version only.
+        """
+        return apply_commit(self._tables, commit)
+
+    async def find_commit(self, commit_id: str, thread_id: str) -> CommitReceipt | None:
+        """Return the receipt of an applied commit, or None if it was never applied."""
+        thread = self._tables.threads.get(thread_id)
+        return None if thread is None else thread.receipt(commit_id)
+
+    async def list_tool_records(self, run_id: str) -> tuple[ToolRecord, ...]:
+        """Return the newest journal entry of each tool call of a run."""
+        return tuple(self._tables.tool_records.get(run_id, {}).values())
+
+    async def load_thread(self, thread_id: str) -> Thread | None:
+        """Return a thread, or None."""
+        thread = self._tables.threads.get(thread_id)
+        return None if thread is None else thread.view()
+
+    async def save_thread(self, thread: Thread) -> Thread:
+        """Create a thread, or change its lineage and metadata; pointers and version stay."""
+        return save_thread(self._tables, thread)
+
+    async def delete_thread(
+        self, thread_id: str, strategy: DeleteStrategy = DeleteStrategy.DETACH
+    ) -> None:
+        """Delete a thread and everything of it."""
+        delete_thread(self._tables, thread_id, strategy)
+
+    async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
+        """List threads, most recently updated first."""
+        return list_threads(self._tables, query)
+
+    async def list_messages(self, thread_id: str, query: MessageQuery) -> Page[MessageRecord]:
+        """List a thread's messages; an unknown thread has none."""
+        thread = self._tables.threads.get(thread_id)
+        return page_of((), 0, query) if thread is None else list_messages(thread, thread_id, query)
+
+    async def load_run(self, run_id: str) -> RunRecord | None:
+        """Return a run, or None."""
+        return self._tables.runs.get(run_id)
+
+    async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
+        """List runs in the order they were created."""
+        return list_runs(self._tables, query)
+
+    async def find_ticket(self, ticket_id: str) -> Ticket | None:
+        """Return a ticket, or None."""
+        return self._tables.tickets.get(ticket_id)
+
+    async def list_tickets(self, thread_id: str | None = None) -> tuple[Ticket, ...]:
+        """Return the open tickets, oldest first."""
+        tickets = self._tables.open_tickets.values()
+        found = [ticket for ticket in tickets if thread_id in (None, ticket.thread_id)]
+        return tuple(sorted(found, key=lambda ticket: (ticket.created_at, ticket.ticket_id)))
+
+    async def list_events(
+        self, thread_id: str, *, after: int = 0, limit: int = 1000
+    ) -> tuple[LoggedEvent, ...]:
+        """Return the events after a sequence number, in order."""
+        thread = self._tables.threads.get(thread_id)
+        return () if thread is None else list_events(thread, after, limit)
+
+    def fence(self, thread_id: str, token: str) -> None:
+        """Refuse from now on every commit to the thread that carries another fencing token.
+
+        Stands in for a claim. A commit without a token is still accepted.
+        """
+        self._tables.fences[thread_id] = token
+
+    def outbox(self, thread_id: str) -> tuple[OutboxEntry, ...]:
+        """Return what a thread's commits want sent, in the order they were committed."""
+        thread = self._tables.threads.get(thread_id)
+        return () if thread is None else tuple(thread.outbox)

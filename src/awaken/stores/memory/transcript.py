@@ -1,0 +1,123 @@
+"""The rule that keeps a transcript valid, checked on the change alone and never on the history.
+
+Given the calls that are open before a commit, it says which calls are open after it.
+"""
+
+from collections.abc import Iterable
+
+from awaken.contracts.errors import InvalidTranscript
+from awaken.contracts.lifecycle import RunStatus, TicketStatus
+from awaken.contracts.messages import Message, Role
+from awaken.contracts.record import Record
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.suspension import Ticket
+
+from .tables import OpenCalls
+
+_TOOL = Role.TOOL  # Bound once: Python 3.11 reads a member through its class slowly.
+
+
+class CallChange(Record, frozen=True, kw_only=True):
+    """What a commit's messages do to the open calls."""
+
+    opened: OpenCalls
+    """Calls that the messages ask for and do not answer."""
+    answered: set[str]
+    """Calls that were open before and have their result now."""
+
+
+NO_CHANGE = CallChange(opened={}, answered=set())
+
+
+def checked_calls(
+    thread_id: str, open_calls: OpenCalls, messages: tuple[Message, ...]
+) -> CallChange:
+    """Follow the messages through the open calls.
+
+    Raises:
+        InvalidTranscript: A result without an open call, or a message before the results.
+    """
+    opened: OpenCalls = {}
+    answered: set[str] = set()
+    for message in messages:
+        if message.role is _TOOL:
+            _answer(thread_id, message, opened, open_calls, answered)
+            continue
+        if opened or len(answered) < len(open_calls):
+            waiting = [*opened, *(call for call in open_calls if call not in answered)]
+            raise _invalid(thread_id, f"a message follows calls without a result: {waiting}")
+        if message.tool_calls:
+            opened = _asked(thread_id, message)
+    if not (opened or answered):
+        return NO_CHANGE
+    return CallChange(opened=opened, answered=answered)
+
+
+def _answer(
+    thread_id: str,
+    message: Message,
+    opened: OpenCalls,
+    open_calls: OpenCalls,
+    answered: set[str],
+) -> None:
+    call_id = message.tool_call_id or ""
+    if message.tool_calls:
+        raise _invalid(thread_id, f"the result of call '{call_id}' asks for calls")
+    if call_id in opened:
+        del opened[call_id]
+    elif call_id in open_calls and call_id not in answered:
+        answered.add(call_id)
+    else:
+        raise _invalid(thread_id, f"a result for call '{call_id}', which is not open")
+
+
+def _asked(thread_id: str, message: Message) -> OpenCalls:
+    calls = message.tool_calls or ()
+    asked: OpenCalls = {call.id: () for call in calls}
+    if message.role is not Role.ASSISTANT:
+        raise _invalid(thread_id, f"a {message.role} message asks for calls")
+    if len(asked) < len(calls) or "" in asked:
+        raise _invalid(thread_id, "a call id is blank or comes twice in one message")
+    return asked
+
+
+def open_after(
+    open_calls: OpenCalls,
+    change: CallChange,
+    tickets: Iterable[Ticket],
+    run: RunRecord | None,
+) -> OpenCalls:
+    """Return the open calls after a commit, each with the tickets that it waits on.
+
+    A ticket covers its call only when it is of the open run and written while the call is open,
+    so an old ticket never covers a later call that has the same id.
+    """
+    calls = {call: held for call, held in open_calls.items() if call not in change.answered}
+    calls.update(change.opened)
+    for ticket in tickets:
+        if run is None or ticket.run_id != run.run_id or ticket.call_id not in calls:
+            continue
+        held = tuple(held for held in calls[ticket.call_id] if held != ticket.ticket_id)
+        is_closed = ticket.status is TicketStatus.CLOSED
+        calls[ticket.call_id] = held if is_closed else (*held, ticket.ticket_id)
+    return calls
+
+
+def check_open_calls(thread_id: str, calls: OpenCalls, run: RunRecord | None) -> None:
+    """Refuse open calls that nobody works on; `run` is the open run after the commit.
+
+    Raises:
+        InvalidTranscript: No run is at work, or it waits and a call has no ticket.
+    """
+    if not calls:
+        return
+    if run is None or run.status is RunStatus.CREATED:
+        raise _invalid(thread_id, f"calls without a result and no run at work: {list(calls)}")
+    if run.status is RunStatus.WAITING:
+        bare = [call for call, held in calls.items() if not held]
+        if bare:
+            raise _invalid(thread_id, f"run '{run.run_id}' waits, but no ticket for calls {bare}")
+
+
+def _invalid(thread_id: str, problem: str) -> InvalidTranscript:
+    return InvalidTranscript(thread_id=thread_id, problem=problem)

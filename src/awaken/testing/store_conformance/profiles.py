@@ -1,0 +1,135 @@
+"""Profile entries: small values, isolated per owner."""
+
+import asyncio
+
+from awaken.contracts.errors import InvalidRecord
+from awaken.contracts.profile import (
+    GLOBAL_SCOPE,
+    ProfileEntry,
+    ProfileStore,
+    agent_type_scope,
+    parent_thread_scope,
+    thread_scope,
+)
+
+from .writing import refusal
+
+OWNER = agent_type_scope("writer")
+
+
+def _entry(key: str, value: object = 1, owner: str = OWNER, updated_at: int = 5) -> ProfileEntry:
+    return ProfileEntry(owner=owner, key=key, value=value, updated_at=updated_at)
+
+
+async def an_entry_comes_back_as_it_was(store: ProfileStore) -> None:
+    """Any JSON value, with its time (C-PRF-1b, C-PRF-2a)."""
+    values: tuple[object, ...] = (
+        None,
+        True,
+        0,
+        1.5,
+        "ünï 🦜",
+        [1, [2]],
+        {"a": {"b": None}},
+        [],
+        {},
+    )
+    for number, value in enumerate(values):
+        entry = _entry(f"key-{number}", value, updated_at=number)
+        await store.save_entry(entry)
+        assert await store.find_entry(OWNER, f"key-{number}") == entry
+
+
+async def a_missing_entry_is_none(store: ProfileStore) -> None:
+    """A missing key and a missing owner are no error (C-PRF-2b)."""
+    await store.save_entry(_entry("key"))
+    assert await store.find_entry(OWNER, "other") is None
+    assert await store.find_entry("nobody", "key") is None
+    assert await store.list_entries("nobody") == ()
+
+
+async def saving_replaces_the_entry(store: ProfileStore) -> None:
+    """One entry per owner and key: the last one."""
+    await store.save_entry(_entry("key", 1, updated_at=9))
+    await store.save_entry(_entry("key", 2, updated_at=7))
+    assert await store.find_entry(OWNER, "key") == _entry("key", 2, updated_at=7)
+    assert await store.list_entries(OWNER) == (_entry("key", 2, updated_at=7),)
+
+
+async def deleting_an_entry_is_idempotent(store: ProfileStore) -> None:
+    """It is gone after the first time, and the second is harmless (C-PRF-2c)."""
+    await store.save_entry(_entry("a"))
+    await store.save_entry(_entry("b"))
+    for _ in range(2):
+        await store.delete_entry(OWNER, "a")
+        assert await store.list_entries(OWNER) == (_entry("b"),)
+    await store.delete_entry("nobody", "a")
+
+
+async def entries_are_listed_by_key(store: ProfileStore) -> None:
+    """Sorted by key, whatever the order of writing (C-PRF-2d)."""
+    for key in ("b", "c", "a", "B", "ä"):
+        await store.save_entry(_entry(key))
+    assert [entry.key for entry in await store.list_entries(OWNER)] == ["B", "a", "b", "c", "ä"]
+
+
+async def owners_are_apart(store: ProfileStore) -> None:
+    """The same key of two owners is two entries (C-PRF-2d, C-SCP-1a)."""
+    owners = (GLOBAL_SCOPE, OWNER, thread_scope("x"), parent_thread_scope("x"), "my own")
+    for owner in owners:
+        await store.save_entry(_entry("key", owner, owner))
+    await store.delete_entry(OWNER, "key")
+    for owner in owners:
+        entry = await store.find_entry(owner, "key")
+        assert (entry is None) if owner == OWNER else entry == _entry("key", owner, owner)
+
+
+async def clearing_removes_one_owner(store: ProfileStore) -> None:
+    """All of that owner, nothing of another, and again without harm (C-PRF-2e)."""
+    for owner in (OWNER, OWNER + "s", GLOBAL_SCOPE):
+        await store.save_entry(_entry("a", owner=owner))
+        await store.save_entry(_entry("b", owner=owner))
+    for _ in range(2):
+        await store.clear_owner(OWNER)
+        assert await store.list_entries(OWNER) == ()
+        assert len(await store.list_entries(OWNER + "s")) == 2
+        assert len(await store.list_entries(GLOBAL_SCOPE)) == 2
+    await store.save_entry(_entry("a"))
+    assert await store.list_entries(OWNER) == (_entry("a"),)
+
+
+async def a_listing_never_changes_later(store: ProfileStore) -> None:
+    """A listing is of one moment."""
+    await store.save_entry(_entry("a"))
+    listed = await store.list_entries(OWNER)
+    await store.save_entry(_entry("a", 2))
+    await store.save_entry(_entry("b"))
+    assert listed == (_entry("a"),)
+
+
+async def a_blank_owner_or_key_is_refused(store: ProfileStore) -> None:
+    """An entry that nobody could find again is not written."""
+    for owner, key in (("", "key"), (" ", "key"), (OWNER, ""), (OWNER, " ")):
+        await refusal(InvalidRecord, store.save_entry(_entry(key, owner=owner)))
+        assert await store.list_entries(owner) == ()
+
+
+async def concurrent_saves_are_all_kept(store: ProfileStore) -> None:
+    """Writers of different keys do not overwrite each other (S-THR-8)."""
+    entries = [_entry(f"key-{number:02}", number) for number in range(40)]
+    await asyncio.gather(*map(store.save_entry, entries))
+    assert await store.list_entries(OWNER) == tuple(entries)
+
+
+CHECKS = (
+    an_entry_comes_back_as_it_was,
+    a_missing_entry_is_none,
+    saving_replaces_the_entry,
+    deleting_an_entry_is_idempotent,
+    entries_are_listed_by_key,
+    owners_are_apart,
+    clearing_removes_one_owner,
+    a_listing_never_changes_later,
+    a_blank_owner_or_key_is_refused,
+    concurrent_saves_are_all_kept,
+)

@@ -1,0 +1,145 @@
+"""Short ways to write commits and to see what they did. Knows ports only, no store."""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+import msgspec
+
+from awaken.contracts.content import Text
+from awaken.contracts.lifecycle import RunStatus, TicketStatus
+from awaken.contracts.messages import Message, Role, ToolCall
+from awaken.contracts.profile import ProfileStore
+from awaken.contracts.queries import LIMIT_MAX, MessageQuery, RunQuery, ThreadQuery
+from awaken.contracts.runs import RunRecord, Waiting, WaitingReason
+from awaken.contracts.state import StoredValue
+from awaken.contracts.storage import Commit, CommitReceipt, Store, ToolRecord
+from awaken.contracts.suspension import Ticket, ToolCallResume
+
+StoreCheck = Callable[[Store], Coroutine[Any, Any, None]]
+ProfileCheck = Callable[[ProfileStore], Coroutine[Any, Any, None]]
+E = TypeVar("E", bound=Exception)
+
+THREAD, RUN = "thread-1", "run-1"
+CREATED, RUNNING = RunStatus.CREATED, RunStatus.RUNNING
+WAITING, DONE = RunStatus.WAITING, RunStatus.DONE
+
+
+class Writer:
+    """Commits to one thread, one version after another."""
+
+    def __init__(self, store: Store, thread_id: str = THREAD) -> None:
+        self.store = store
+        self.thread_id = thread_id
+        self.version = 0
+
+    def next(self, **parts: Any) -> Commit:
+        """Build the next commit without sending it."""
+        at = self.version + 1
+        fields: dict[str, Any] = {
+            "commit_id": f"{self.thread_id}-commit-{at}",
+            "thread_id": self.thread_id,
+            "expected_version": self.version,
+            "committed_at": 1000 * at,
+        }
+        return Commit(**(fields | parts))
+
+    async def commit(self, **parts: Any) -> CommitReceipt:
+        """Send the next commit and move on to the version it made."""
+        receipt = await self.store.commit(self.next(**parts))
+        self.version = receipt.version
+        return receipt
+
+    async def expect_refusal(self, error: type[E], **parts: Any) -> E:
+        """Send a commit that must be refused with this error and change nothing."""
+        before = await everything(self.store)
+        raised = await refusal(error, self.store.commit(self.next(**parts)))
+        assert await everything(self.store) == before, f"{raised!r} was raised after a change"
+        return raised
+
+
+async def refusal(error: type[E], work: Awaitable[object]) -> E:
+    """Return the error that the work must end with."""
+    try:
+        outcome = await work
+    except error as raised:
+        return raised
+    raise AssertionError(f"expected {error.__name__}, got {outcome!r}")
+
+
+async def everything(store: Store) -> list[object]:
+    """Read all that a small store shows through its ports."""
+    threads = await store.list_threads(ThreadQuery(limit=LIMIT_MAX))
+    runs = await store.list_runs(RunQuery(limit=LIMIT_MAX))
+    seen: list[object] = [threads, runs, await store.list_tickets()]
+    for thread in threads.items:
+        seen.append(await store.checkout(thread.id))
+        seen.append(await store.list_messages(thread.id, MessageQuery(limit=LIMIT_MAX)))
+        seen.append(await store.list_events(thread.id))
+    seen.extend([await store.list_tool_records(run.run_id) for run in runs.items])
+    return seen
+
+
+def run(run_id: str = RUN, status: RunStatus = RUNNING, **fields: Any) -> RunRecord:
+    """Build a run record; a waiting one gets a waiting state."""
+    if status is WAITING:
+        fields.setdefault("waiting", Waiting(reason=WaitingReason.TOOL_PERMISSION))
+    known: dict[str, Any] = {
+        "run_id": run_id,
+        "thread_id": THREAD,
+        "agent_id": "agent",
+        "status": status,
+    }
+    return RunRecord(**(known | fields))
+
+
+def said(message_id: str | None, text: str = "hello", **fields: Any) -> Message:
+    """Build a user message."""
+    known: dict[str, Any] = {"role": Role.USER, "id": message_id, "content": (Text(text=text),)}
+    return Message(**(known | fields))
+
+
+def asked(message_id: str, *call_ids: str, role: Role = Role.ASSISTANT) -> Message:
+    """Build an assistant message that asks for calls."""
+    calls = tuple(ToolCall(id=call_id, name="search", arguments={"q": 1}) for call_id in call_ids)
+    return Message(role=role, id=message_id, tool_calls=calls)
+
+
+def answered(message_id: str, call_id: str | None) -> Message:
+    """Build the result of a call."""
+    content = (Text(text=f"result of {call_id}"),)
+    return Message(role=Role.TOOL, id=message_id, tool_call_id=call_id, content=content)
+
+
+def ticket(
+    ticket_id: str, call_id: str, status: TicketStatus = TicketStatus.OPEN, **fields: Any
+) -> Ticket:
+    """Build a ticket; a decided one gets a decision."""
+    if status is TicketStatus.DECIDED:
+        fields.setdefault("decision", ToolCallResume(decision_id="decision-1"))
+    known: dict[str, Any] = {
+        "thread_id": THREAD,
+        "run_id": RUN,
+        "tool_name": "search",
+        "status": status,
+    }
+    return Ticket(**(known | {"ticket_id": ticket_id, "call_id": call_id} | fields))
+
+
+def tool_record(call_id: str, **fields: Any) -> ToolRecord:
+    """Build a journal entry."""
+    known: dict[str, Any] = {"run_id": RUN, "call_id": call_id, "step": 0, "tool_name": "search"}
+    return ToolRecord(**(known | fields))
+
+
+def value(json: str, version: int = 1) -> StoredValue:
+    """Build a stored state value."""
+    return StoredValue(version=version, data=msgspec.Raw(json.encode()))
+
+
+async def suspended(store: Store, *call_ids: str) -> Writer:
+    """Leave a run waiting on calls, each with a ticket `ticket-<call id>`."""
+    writer = Writer(store)
+    await writer.commit(messages=(said("m-1"), asked("m-2", *call_ids)), run=run())
+    tickets = tuple(ticket(f"ticket-{call_id}", call_id) for call_id in call_ids)
+    await writer.commit(run=run(status=WAITING), tickets=tickets)
+    return writer
