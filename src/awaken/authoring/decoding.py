@@ -26,8 +26,8 @@ def arguments_decoder(type_: type[msgspec.Struct]) -> Decoder:
     kinds = _kinds(inspect.type_info(type_))
     if inspect.AnyType in kinds:
         return _copying_decoder(type_)
-    if inspect.CustomType in kinds:
-        return functools.partial(msgspec.convert, type=type_, dec_hook=decode_model)
+    if inspect.CustomType in kinds or any("key_type" in k.__struct_fields__ for k in kinds):
+        return functools.partial(_converted, type_)
     return lambda arguments: msgspec.convert(arguments, type_)
 
 
@@ -39,14 +39,19 @@ def _copying_decoder(type_: type[msgspec.Struct]) -> Decoder:
         try:
             return decode(encode(arguments))
         except UnicodeEncodeError:  # A lone surrogate, which a `str` may well be given.
-            return msgspec.convert(copy.deepcopy(arguments), type_, dec_hook=decode_model)
+            return _converted(type_, copy.deepcopy(arguments))
         except TypeError as error:
             raise msgspec.ValidationError(str(error)) from error
 
     return decoded
 
 
-def _kinds(root: Any) -> set[type]:
+def _converted(type_: type[msgspec.Struct], arguments: Any) -> msgspec.Struct:
+    # The keys of a JSON object are text, whatever the keys of the type are.
+    return msgspec.convert(arguments, type_, str_keys=True, dec_hook=decode_model)
+
+
+def _kinds(root: Any) -> set[type[msgspec.Struct]]:
     """Return the kinds of all the types that make up a type."""
     seen: dict[int, Any] = {}
     waiting = [root]

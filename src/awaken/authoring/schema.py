@@ -9,7 +9,7 @@ import msgspec
 
 from awaken.contracts.errors import InvalidSpec
 
-from .pydantic_models import decode_model, model_schema
+from .pydantic_models import model_schema
 
 Schema = dict[str, Any]
 
@@ -34,8 +34,6 @@ def schema_of(type_: Any, *, what: str) -> Schema:
         InvalidSpec: The type has no JSON form; `what` names whose type it is.
     """
     try:
-        # The decoder refuses types for which a schema could still be written.
-        msgspec.json.Decoder(type_, dec_hook=decode_model)
         schema = msgspec.json.schema(type_, schema_hook=_inlined_model)
     except (TypeError, ValueError, NameError, AttributeError) as error:
         raise InvalidSpec(what=what, problem=str(error)) from error

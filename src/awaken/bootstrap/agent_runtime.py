@@ -11,7 +11,7 @@ from awaken.authoring.agents import Agent
 from awaken.contracts.backends import ExecutionBackend
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.content import ContentBlock
-from awaken.contracts.errors import InvalidInput, RunFailed
+from awaken.contracts.errors import InvalidInput, RunFailed, UnknownRun
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.identity import Adapter, RunMode, RunOrigin
 from awaken.contracts.inference import InferenceOverride, ModelClient
@@ -194,7 +194,7 @@ class AgentRuntime:
         action: DecisionAction | str = DecisionAction.RESUME,
         **decision: Unpack[DecisionOptions],
     ) -> DecisionReceipt:
-        """Decide on a ticket; the run goes on once no ticket of it is open.
+        """Decide on a ticket: its call goes on, and the run once no ticket of it is open.
 
         The same decision again gives the same receipt.
 
@@ -217,9 +217,16 @@ class AgentRuntime:
         """Send a message into a running run; it sees it before its next inference."""
         return self._engine.steer(id_, messages_of(input))
 
-    async def find_run(self, run_id: str) -> RunRecord | None:
-        """Return a run's record, or None."""
-        return await self.store.load_run(run_id)
+    async def get_run(self, run_id: str) -> RunRecord:
+        """Return a run's record.
+
+        Raises:
+            UnknownRun: There is no such run.
+        """
+        record = await self.store.load_run(run_id)
+        if record is None:
+            raise UnknownRun(run_id=run_id)
+        return record
 
     async def list_runs(
         self, thread_id: str | None = None, status: RunStatus | str | None = None

@@ -12,6 +12,7 @@ from awaken.authoring.agents import Agent
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.demo import demo_agents
 from awaken.contracts.errors import AwakenError
+from awaken.contracts.lifecycle import Failed
 
 from .chat import answer, converse
 
@@ -34,18 +35,23 @@ def run(
     """Talk to an agent in the terminal."""
     try:
         agents = agents_in(app_file) if app_file is not None else demo_agents()
-        asyncio.run(_talk(agents, agent_id or agents[0].id, text))
+        worked = asyncio.run(_talk(agents, agent_id or agents[0].id, text))
     except AwakenError as error:
         typer.echo(f"awaken: {error}", err=True)
         raise typer.Exit(2) from error
+    if not worked:
+        raise typer.Exit(1)
 
 
-async def _talk(agents: list[Agent], agent_id: str, text: str | None) -> None:
+async def _talk(agents: list[Agent], agent_id: str, text: str | None) -> bool:
+    """Talk, and return whether it worked; in a conversation people see for themselves."""
     async with AgentRuntime(agents=agents) as runtime:
         if text is None:
             await converse(runtime, agent_id)
-        else:
-            await answer(runtime, agent_id, text, thread_id=None)
+            return True
+        thread_id = await answer(runtime, agent_id, text, thread_id=None)
+        runs = await runtime.list_runs(thread_id)
+        return not any(isinstance(run.termination, Failed) for run in runs)
 
 
 def agents_in(path: Path) -> list[Agent]:

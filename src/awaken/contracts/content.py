@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from .record import Record
+from .record import Record, always
 
 
 class Base64Source(Record, frozen=True, kw_only=True, tag_field="type", tag="base64"):
@@ -59,14 +59,14 @@ class ToolUse(Record, frozen=True, kw_only=True, tag_field="type", tag="tool_use
 
     id: str
     name: str
-    input: Any = None
+    input: Any = always(None)
 
 
 class ToolResultContent(Record, frozen=True, kw_only=True, tag_field="type", tag="tool_result"):
     """A tool result as some providers put it between text."""
 
     tool_use_id: str
-    content: tuple["ContentBlock", ...] = ()
+    content: tuple["ContentBlock", ...] = always(())
 
 
 class Thinking(Record, frozen=True, kw_only=True, tag_field="type", tag="thinking"):

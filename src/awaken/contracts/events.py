@@ -13,7 +13,7 @@ from .identity import RunIdentity
 from .inference import TokenUsage
 from .lifecycle import Termination
 from .messages import Message
-from .record import Record
+from .record import Record, always
 from .suspension import ToolCallOutcome
 from .tool_results import ToolResult
 
@@ -48,14 +48,14 @@ class ToolCallReady(Event, frozen=True, kw_only=True, tag="tool_call_ready"):
 
     id: str
     name: str
-    arguments: Any = None
+    arguments: Any = always(None)
 
 
 class ToolCallDone(Event, frozen=True, kw_only=True, tag="tool_call_done"):
     """A call succeeded, failed or was suspended."""
 
     id: str
-    message_id: str = ""
+    message_id: str = always("")
     result: ToolResult
     outcome: ToolCallOutcome
 
@@ -72,12 +72,12 @@ class ToolCallResumed(Event, frozen=True, kw_only=True, tag="tool_call_resumed")
     """A call that was suspended reached its outcome."""
 
     target_id: str
-    message_id: str = ""
-    result: Any = None
+    message_id: str = always("")
+    result: Any = always(None)
 
 
 class ToolCallCancel(Event, frozen=True, kw_only=True, tag="tool_call_cancel"):
-    """A call that was being streamed was given up by stream recovery."""
+    """A call that was being streamed was given up; it gets no result."""
 
     id: str
     name: str
@@ -101,7 +101,7 @@ class ActivitySnapshot(Event, frozen=True, kw_only=True, tag="activity_snapshot"
 
     message_id: str
     activity_type: str
-    content: Any = None
+    content: Any = always(None)
     replace: bool | None = None
 
 
@@ -116,7 +116,7 @@ class ActivityDelta(Event, frozen=True, kw_only=True, tag="activity_delta"):
 class StepStart(Event, frozen=True, kw_only=True, tag="step_start"):
     """A step begins; `message_id` is the id its assistant message will have."""
 
-    message_id: str = ""
+    message_id: str = always("")
 
 
 class StepEnd(Event, frozen=True, kw_only=True, tag="step_end"):
@@ -128,7 +128,7 @@ class InferenceComplete(Event, frozen=True, kw_only=True, tag="inference_complet
 
     model: str
     usage: TokenUsage | None = None
-    duration_ms: int = 0
+    duration_ms: int = always(0)
 
 
 class StateSnapshot(Event, frozen=True, kw_only=True, tag="state_snapshot"):
@@ -144,7 +144,7 @@ class StateDelta(Event, frozen=True, kw_only=True, tag="state_delta"):
 
 
 class ErrorEvent(Event, frozen=True, kw_only=True, tag="error"):
-    """A failure outside any run, signalled by an outer layer."""
+    """A run's outcome could not be stored, or something failed outside any run."""
 
     message: str
     code: str | None = None

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from .record import Record
+from .record import Record, always
 
 
 class RunOrigin(StrEnum):
@@ -51,8 +51,8 @@ class RunIdentity(Record, frozen=True, kw_only=True):
     """
 
     thread_id: str
-    run_id: str = ""
-    agent_id: str = ""
+    run_id: str = always("")
+    agent_id: str = always("")
     active_agent_id: str | None = None
     parent_thread_id: str | None = None
     parent_run_id: str | None = None
@@ -60,7 +60,7 @@ class RunIdentity(Record, frozen=True, kw_only=True):
     dispatch_id: str | None = None
     session_id: str | None = None
     transport_request_id: str | None = None
-    origin: RunOrigin = RunOrigin.USER
+    origin: RunOrigin = always(RunOrigin.USER)
     run_mode: RunMode = RunMode.FOREGROUND
     adapter: Adapter = Adapter.INTERNAL
 

@@ -25,6 +25,7 @@ from .state import (
     StateScope,
 )
 from .suspension import ToolCallState
+from .tools import ToolDescriptor
 
 ADD_CONTEXT_MESSAGE = ScheduledActionSpec[ContextMessage](
     "runtime.add_context_message", Phase.BEFORE_INFERENCE, ContextMessage
@@ -50,13 +51,10 @@ class RunLifecycle(Record, frozen=True, kw_only=True):
 
 
 class Begin(Record, frozen=True, kw_only=True):
-    """Start counting from zero."""
+    """Start, or go on after `step_count` steps."""
 
     run_id: str
-
-
-class GoOn(Record, frozen=True, kw_only=True):
-    """Continue after waiting; the count stays."""
+    step_count: int = 0
 
 
 class CompleteStep(Record, frozen=True, kw_only=True):
@@ -75,7 +73,7 @@ class End(Record, frozen=True, kw_only=True):
     termination: Termination
 
 
-LifecycleUpdate = Begin | GoOn | CompleteStep | Wait | End
+LifecycleUpdate = Begin | CompleteStep | Wait | End
 
 
 def _lifecycle_after(value: RunLifecycle, update: LifecycleUpdate) -> RunLifecycle:
@@ -84,12 +82,10 @@ def _lifecycle_after(value: RunLifecycle, update: LifecycleUpdate) -> RunLifecyc
         return value
     check_transition(RUN_TRANSITIONS, f"Run '{value.run_id}'", value.status, target)
     match update:
-        case Begin(run_id=run_id):
-            return RunLifecycle(run_id=run_id, status=target)
+        case Begin(run_id=run_id, step_count=step_count):
+            return RunLifecycle(run_id=run_id, status=target, step_count=step_count)
         case CompleteStep():
             return RunLifecycle(run_id=value.run_id, status=target, step_count=value.step_count + 1)
-        case GoOn():
-            return RunLifecycle(run_id=value.run_id, status=target, step_count=value.step_count)
         case Wait(reason=reason):
             return RunLifecycle(
                 run_id=value.run_id, status=target, step_count=value.step_count, waiting_for=reason
@@ -105,14 +101,17 @@ def _lifecycle_after(value: RunLifecycle, update: LifecycleUpdate) -> RunLifecyc
 
 _TARGETS: Mapping[type, RunStatus] = {
     Begin: RunStatus.RUNNING,
-    GoOn: RunStatus.RUNNING,
     CompleteStep: RunStatus.RUNNING,
     Wait: RunStatus.WAITING,
     End: RunStatus.DONE,
 }
 
 RUN_LIFECYCLE: StateKey[RunLifecycle, LifecycleUpdate] = StateKey(
-    "__runtime.run_lifecycle", default=RunLifecycle(), apply=_lifecycle_after
+    "__runtime.run_lifecycle",
+    default=RunLifecycle(),
+    apply=_lifecycle_after,
+    # The run's record keeps the same facts, so that nothing is stored twice.
+    persistent=False,
 )
 
 
@@ -138,6 +137,7 @@ TOOL_CALL_STATES: StateKey[Mapping[str, ToolCallState], tuple[ToolCallState, ...
     # Suspended calls are rebuilt from their tickets, so this view need not be stored.
     persistent=False,
 )
+"""Where the calls of the current step stand; kept for agents whose plugins could look."""
 
 ACTIVE_AGENT: StateKey[str | None, str | None] = StateKey(
     "__runtime.active_agent", default=None, type=str | None, scope=StateScope.THREAD
@@ -147,6 +147,19 @@ PENDING_MESSAGES: StateKey[tuple[Message, ...], tuple[Message, ...]] = StateKey(
     "__runtime.pending_messages", default=(), type=tuple[Message, ...]
 )
 """Messages sent to a run that suspended before it could take them in."""
+
+
+class RequestOptions(Record, frozen=True, kw_only=True):
+    """What the run's request asked for beyond its input."""
+
+    overrides: InferenceOverride | None = None
+    frontend_tools: tuple[ToolDescriptor, ...] = ()
+
+
+REQUEST_OPTIONS: StateKey[RequestOptions, RequestOptions] = StateKey(
+    "__runtime.request_options", default=RequestOptions()
+)
+"""Kept with the run: whoever decides on a ticket does not repeat the request."""
 
 
 def _queue_after(
@@ -295,6 +308,7 @@ LOOP_KEYS: tuple[StateKey[Any, Any], ...] = (
     TOOL_CALL_STATES,
     ACTIVE_AGENT,
     PENDING_MESSAGES,
+    REQUEST_OPTIONS,
     PENDING_ACTIONS,
     FAILED_ACTIONS,
     CONTEXT_THROTTLE,

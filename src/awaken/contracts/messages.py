@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Any
 
 from .content import ContentBlock, Text, text_of
-from .record import Record
+from .record import Record, always
 
 
 class Role(StrEnum):
@@ -28,7 +28,7 @@ class ToolCall(Record, frozen=True, kw_only=True):
 
     id: str
     name: str
-    arguments: Any = None
+    arguments: Any = always(None)
 
 
 class MessageMetadata(Record, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class Message(Record, frozen=True, kw_only=True):
 
     role: Role
     id: str | None = None
-    content: tuple[ContentBlock, ...] = ()
+    content: tuple[ContentBlock, ...] = always(())
     tool_calls: tuple[ToolCall, ...] | None = None
     tool_call_id: str | None = None
     visibility: Visibility = Visibility.ALL

@@ -192,7 +192,7 @@ class PluginRegistrar(Protocol):
         ...
 
     def hook(self, phase: Phase, hook: PhaseHook) -> None:
-        """Run a pure hook in a phase."""
+        """Run a pure hook in a phase; the tool gate takes gates and policies instead."""
         ...
 
     def observer(self, phase: Phase, observer: PhaseObserver) -> None:

@@ -1,6 +1,10 @@
 """The two shapes every contract value has: frozen data, with or without a wire tag."""
 
+from typing import TypeVar
+
 import msgspec
+
+T = TypeVar("T")
 
 
 class Record(
@@ -16,3 +20,8 @@ class Record(
 
 class StrictRecord(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A record written by people: an unknown field is a mistake, never ignored."""
+
+
+def always(default: T) -> T:
+    """A default that is written to JSON as well: readers of the wire expect the field."""
+    return msgspec.field(default_factory=lambda: default)

@@ -34,10 +34,10 @@ class StateScope(StrEnum):
 
     RUN = "run"
     THREAD = "thread"
-    PROFILE = "profile"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+# No slots: Python 3.11 cannot then make `StateKey[int, int](…)`.
+@dataclass(frozen=True, eq=False, repr=False)
 class StateKey(Generic[V, U]):
     """A typed slot of state, declared once and used by identity.
 
@@ -85,11 +85,12 @@ class StateKey(Generic[V, U]):
         """Encode a value for storage.
 
         Raises:
-            KeyCodecError: The value has no JSON form.
+            KeyCodecError: The value has no JSON form, or one that could not be read back.
         """
         try:
             data = msgspec.json.encode(value)
-        except (TypeError, ValueError) as error:
+            self._decoder.decode(data)
+        except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             raise KeyCodecError(key=self.name, problem=f"cannot encode: {error}") from error
         return StoredValue(version=self.version, data=msgspec.Raw(data))
 
@@ -135,22 +136,41 @@ class PersistedState(Record, frozen=True, kw_only=True):
     extensions: dict[str, StoredValue] = {}
 
 
+_NOTHING_STORED: Mapping[str, StoredValue] = {}
+
+
 class Snapshot:
-    """An immutable view of the state at one revision; later commits never show through it."""
+    """An immutable view of the state at one revision; later commits never show through it.
 
-    __slots__ = ("revision", "values")
+    `stored` are values of keys that nobody has declared yet; they are decoded when asked for.
+    """
 
-    def __init__(self, revision: int, values: Mapping[str, Any]) -> None:
+    __slots__ = ("revision", "stored", "values")
+
+    def __init__(
+        self,
+        revision: int,
+        values: Mapping[str, Any],
+        stored: Mapping[str, StoredValue] = _NOTHING_STORED,
+    ) -> None:
         self.revision = revision
         self.values = values
+        self.stored = stored
 
     def get(self, key: StateKey[V, Any]) -> V:
-        """Return the value of the key, or its default."""
-        return self.values.get(key.name, key.default)  # type: ignore[no-any-return]
+        """Return the value of the key, or its default.
+
+        Raises:
+            KeyCodecError: The stored value does not fit the key.
+        """
+        if key.name in self.values:
+            return self.values[key.name]  # type: ignore[no-any-return]
+        stored = self.stored.get(key.name)
+        return key.default if stored is None else key.decode(stored)
 
     def has(self, key: StateKey[Any, Any]) -> bool:
         """Whether the key was ever written and not cleared."""
-        return key.name in self.values
+        return key.name in self.values or key.name in self.stored
 
 
 class Update(Record, frozen=True, kw_only=True):

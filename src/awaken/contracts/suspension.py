@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Any
 
 from .lifecycle import TicketStatus, ToolCallStatus
-from .record import Record
+from .record import Record, always
 
 
 class ResumeMode(StrEnum):
@@ -28,27 +28,32 @@ class DecisionAction(StrEnum):
 class Suspension(Record, frozen=True, kw_only=True):
     """Why a call waits and what it asks for."""
 
-    id: str = ""
-    action: str = ""
+    id: str = always("")
+    action: str = always("")
     message: str = ""
     parameters: Any = None
     response_schema: dict[str, Any] | None = None
+
+    @property
+    def question(self) -> tuple[str, str]:
+        """What tells two suspensions of one call apart."""
+        return (self.action, self.id)
 
 
 class PendingToolCall(Record, frozen=True, kw_only=True):
     """The call as a client should show it."""
 
-    id: str = ""
-    name: str = ""
-    arguments: Any = None
+    id: str = always("")
+    name: str = always("")
+    arguments: Any = always(None)
 
 
 class SuspendTicket(Record, frozen=True, kw_only=True):
     """What a tool or a gate hands out to suspend a call."""
 
-    suspension: Suspension = Suspension()
-    pending: PendingToolCall = PendingToolCall()
-    resume_mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL
+    suspension: Suspension = always(Suspension())
+    pending: PendingToolCall = always(PendingToolCall())
+    resume_mode: ResumeMode = always(ResumeMode.REPLAY_TOOL_CALL)
     expires_at: int | None = None
     """Deadline in milliseconds since the epoch; a decision after it is refused."""
     deciders: tuple[str, ...] | None = None
@@ -59,13 +64,13 @@ class ToolCallResume(Record, frozen=True, kw_only=True):
     """A decision on one suspended call."""
 
     decision_id: str
-    action: DecisionAction = DecisionAction.RESUME
-    result: Any = None
+    action: DecisionAction = always(DecisionAction.RESUME)
+    result: Any = always(None)
     reason: str | None = None
     arguments: Any = None
     """Edited arguments; absent keeps the original ones. They are validated and gated again."""
     decided_by: str | None = None
-    updated_at: int = 0
+    updated_at: int = always(0)
 
 
 class Ticket(Record, frozen=True, kw_only=True):
@@ -84,8 +89,17 @@ class Ticket(Record, frozen=True, kw_only=True):
     closed_because: str | None = None
     expires_at: int | None = None
     deciders: tuple[str, ...] | None = None
+    answered: tuple[tuple[str, str], ...] = ()
+    """Questions on the same call that were decided before this one."""
+    held: ToolCallResume | None = None
+    """An earlier decision that the tool has not heard yet, because a gate asks in between."""
     created_at: int = 0
     updated_at: int = 0
+
+    @property
+    def question(self) -> tuple[str, str]:
+        """What is asked; two tickets of one call with the same question ask the same."""
+        return self.suspension.question
 
 
 class ToolCallState(Record, frozen=True, kw_only=True):
@@ -101,6 +115,29 @@ class ToolCallState(Record, frozen=True, kw_only=True):
     suspension_id: str | None = None
     suspension_reason: str | None = None
     resume_input: ToolCallResume | None = None
+
+    @classmethod
+    def of(cls, ticket: Ticket) -> "ToolCallState":
+        """Where a call with this ticket stands."""
+        return cls(
+            call_id=ticket.call_id,
+            tool_name=ticket.tool_name,
+            arguments=ticket.arguments,
+            status=_status_of(ticket.decision),
+            updated_at=ticket.updated_at,
+            resume_mode=ticket.resume_mode,
+            ticket_id=ticket.ticket_id,
+            suspension_id=ticket.suspension.id or None,
+            suspension_reason=ticket.suspension.action or None,
+            resume_input=ticket.decision,
+        )
+
+
+def _status_of(decision: ToolCallResume | None) -> ToolCallStatus:
+    if decision is None:
+        return ToolCallStatus.SUSPENDED
+    is_resumed = decision.action is DecisionAction.RESUME
+    return ToolCallStatus.RESUMING if is_resumed else ToolCallStatus.CANCELLED
 
 
 class ToolCallOutcome(StrEnum):

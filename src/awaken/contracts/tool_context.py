@@ -15,7 +15,7 @@ from .events import ActivityDelta, ActivitySnapshot, AgentEvent, ToolCallStreamD
 from .identity import RunIdentity
 from .messages import ToolCall
 from .profile import ProfileAccess
-from .record import Record
+from .record import Record, always
 from .specs import AgentSpec
 from .state import (
     EMPTY_COMMAND,
@@ -57,7 +57,7 @@ class ProgressStatus(StrEnum):
 class ToolCallProgress(Record, frozen=True, kw_only=True):
     """A progress report; clients draw a tree from the node ids."""
 
-    schema: str = msgspec.field(default="tool-call-progress.v1")
+    schema: str = always("tool-call-progress.v1")
     node_id: str
     call_id: str
     tool_name: str
@@ -94,7 +94,10 @@ class ToolState:
             self.reads.add(key.name)
         value = _private(self.snapshot.get(key))
         for op in own:
-            value = key.applied(value, op.update) if isinstance(op, Update) else key.default
+            if isinstance(op, Update):
+                value = key.applied(value, op.update)
+            else:
+                value = _private(key.default)
         return value
 
     def update(self, key: StateKey[V, U], update: U) -> None:

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Any
 
-from .record import Record
+from .record import Record, always
 from .suspension import SuspendTicket, ToolCallOutcome
 
 
@@ -19,8 +19,8 @@ class ToolResult(Record, frozen=True, kw_only=True):
     """The answer to one tool call."""
 
     tool_name: str
-    status: ToolStatus = ToolStatus.SUCCESS
-    data: Any = None
+    status: ToolStatus = always(ToolStatus.SUCCESS)
+    data: Any = always(None)
     message: str | None = None
     suspension: SuspendTicket | None = None
     metadata: dict[str, Any] = {}

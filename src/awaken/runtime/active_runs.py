@@ -12,18 +12,33 @@ from .run import Run
 class ActiveRun:
     """A thread's slot, and the run in it once it is admitted."""
 
-    __slots__ = ("released", "run", "task", "thread_id")
+    __slots__ = ("_early_cause", "released", "run", "task", "thread_id")
 
     def __init__(self, thread_id: str) -> None:
         self.thread_id = thread_id
         self.run: Run | None = None
         self.task: asyncio.Task[RunResult] | None = None
         self.released = asyncio.Event()
+        self._early_cause: str | None = None
 
     @property
     def run_id(self) -> str:
         """The run's id, or an empty text while it is being admitted."""
         return self.run.identity.run_id if self.run is not None else ""
+
+    def admit(self, run: Run) -> None:
+        """Put a run into the slot; it is cancelled at once if somebody asked for that before."""
+        self.run = run
+        if self._early_cause is not None:
+            run.token.cancel(self._early_cause)
+
+    def cancel(self, cause: str) -> bool:
+        """Cancel what is in the slot; False when its end is decided otherwise."""
+        if self.run is None:
+            self._early_cause = self._early_cause or cause
+            return True
+        token = self.run.token
+        return token.cancel(cause) or token.is_cancelled
 
 
 class ActiveRuns:
@@ -56,7 +71,7 @@ class ActiveRuns:
         run_id = run.identity.run_id
         if run_id in self._by_run:
             raise ThreadBusy(thread_id=self._by_run[run_id].thread_id, run_id=run_id)
-        active.run = run
+        active.admit(run)
         self._by_run[run_id] = active
 
     def release(self, active: ActiveRun) -> None:

@@ -9,15 +9,23 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.contracts.backends import check_root_request
-from awaken.contracts.errors import InvalidInput, InvalidResume, LimitExceeded
+from awaken.contracts.errors import InvalidInput, InvalidResume, LimitExceeded, ThreadBusy
 from awaken.contracts.identity import RunIdentity, present
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.loop_state import ACTIVE_AGENT, STOP_STATS
+from awaken.contracts.loop_state import (
+    ACTIVE_AGENT,
+    REQUEST_OPTIONS,
+    STOP_STATS,
+    TOOL_CALL_STATES,
+    RequestOptions,
+)
 from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall
 from awaken.contracts.runs import RunInput, RunRecord, RunRequest
 from awaken.contracts.storage import Checkout, Store
+from awaken.contracts.suspension import ToolCallState
 from awaken.contracts.threads import Thread
 
+from .alarm import Alarm
 from .cancellation import CancellationToken
 from .inbox import Inbox
 from .journal import Journal
@@ -51,7 +59,16 @@ class Admission:
         """
         for name in ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint"):
             check_id(name, getattr(request, name))
-        for message in request.messages:
+        self.check_messages(request.messages)
+
+    def check_messages(self, messages: Sequence[Message]) -> None:
+        """Refuse messages that nobody may send to a run.
+
+        Raises:
+            InvalidInput: A message is not from a user or the system, or has no JSON form.
+            LimitExceeded: A message is too large.
+        """
+        for message in messages:
             _check_message(message, self._services.limits.message_bytes)
 
     async def prepare(self, request: RunRequest, thread_id: str) -> Run:
@@ -60,6 +77,7 @@ class Admission:
         Raises:
             UnknownAgent: The agent is not registered.
             InvalidResume: The run to continue cannot be continued.
+            ThreadBusy: Another run of the thread has not ended.
             UnsupportedFeature: The agent's backend cannot serve the request.
             UnknownTicket: A decision names no ticket of the run.
         """
@@ -72,6 +90,9 @@ class Admission:
             agent.backend.capabilities(), agent_id, request, continues=previous is not None
         )
         run_id = previous.run_id if previous else await self._fresh_run_id(request)
+        unfinished = checkout.open_run
+        if unfinished is not None and unfinished.run_id != run_id:
+            raise ThreadBusy(thread_id=thread_id, run_id=unfinished.run_id)
         run = self._assembled(request, checkout, previous, (pinned, agent), run_id)
         take_decisions(run, request.decisions)
         return run
@@ -116,15 +137,24 @@ class Admission:
         pinned, agent = resolved
         record = previous or self._new_record(request, checkout, agent, pinned, run_id)
         identity = _identity(request, record, agent.spec.id)
-        state = _restored(checkout, agent, is_continued=previous is not None)
+        state = _restored(checkout, agent, previous)
         if present(request.agent_id) and state.get(ACTIVE_AGENT) not in (None, agent.spec.id):
             # Whoever names an agent gets that agent, whatever an earlier handoff said.
             state.update(ACTIVE_AGENT, agent.spec.id)
+        request = _with_kept_options(request, state)
+        # Two processes may go on with one run; the names of their commits must differ.
+        is_named = previous is not None or request.run_id_hint or request.dispatch_id_hint
+        writer = self._services.ids.new_id() if is_named else run_id
         feed = EventFeed()
         clock = self._services.clock
         messages = list(checkout.messages)
-        open_calls = _open_calls(messages)
+        answer, open_calls = _latest_turn(messages)
+        # A run that goes on is still in the step of its latest answer; stop rules look at it.
+        said = answer if previous is not None else None
         stats = state.get(STOP_STATS)
+        tickets = {t.call_id: t for t in checkout.tickets if t.call_id in open_calls}
+        if tickets:
+            state.update(TOOL_CALL_STATES, tuple(map(ToolCallState.of, tickets.values())))
         return Run(
             identity=identity,
             record=record,
@@ -133,15 +163,16 @@ class Admission:
             request=request,
             services=self._services,
             state=state,
-            journal=Journal(self._store, clock, feed, checkout.thread, run_id),
+            journal=Journal(self._store, clock, feed, checkout.thread, writer),
             feed=feed,
             token=CancellationToken(),
+            alarm=Alarm(),
             inbox=Inbox(self._services.limits.inbox_messages),
             messages=messages,
             is_continuation=previous is not None,
             profile=None,
             own={},
-            tickets={t.call_id: t for t in checkout.tickets if t.call_id in open_calls},
+            tickets=tickets,
             open_calls=open_calls,
             metadata=MessageMetadata(run_id=run_id),
             usage=record.usage,
@@ -149,6 +180,8 @@ class Admission:
             started_ms=clock.monotonic_ms(),
             active_before_ms=stats.active_ms,
             step=record.steps,
+            response=said.text if said is not None else "",
+            step_calls=(said.tool_calls or ()) if said is not None else (),
         )
 
     def _new_record(
@@ -239,24 +272,36 @@ def _identity(request: RunRequest, record: RunRecord, agent_id: str) -> RunIdent
     )
 
 
-def _restored(checkout: Checkout, agent: ResolvedAgent, *, is_continued: bool) -> StateStore:
+def _restored(checkout: Checkout, agent: ResolvedAgent, previous: RunRecord | None) -> StateStore:
     state = StateStore(agent.env.keys.values())
     if checkout.state:
         state.restore(checkout.state)
-    if is_continued and checkout.run_state:
+    if previous is not None:
         state.restore(checkout.run_state)
     return state
 
 
-def _open_calls(messages: Sequence[Message]) -> dict[str, ToolCall]:
-    """The calls of the latest assistant message that have no result; looks no farther back."""
+def _with_kept_options(request: RunRequest, state: StateStore) -> RunRequest:
+    """Keep with the run what was asked for, so that it still holds after a decision."""
+    kept = state.get(REQUEST_OPTIONS)
+    asked = RequestOptions(overrides=request.overrides, frontend_tools=request.frontend_tools)
+    if asked == kept:
+        return request
+    overrides = asked.overrides or kept.overrides
+    tools = asked.frontend_tools or kept.frontend_tools
+    state.update(REQUEST_OPTIONS, RequestOptions(overrides=overrides, frontend_tools=tools))
+    return msgspec.structs.replace(request, overrides=overrides, frontend_tools=tools)
+
+
+def _latest_turn(messages: Sequence[Message]) -> tuple[Message | None, dict[str, ToolCall]]:
+    """The model's latest answer and its calls that have no result; looks no farther back."""
     answered: set[str] = set()
     for message in reversed(messages):
         if message.role is Role.TOOL:
             answered.add(message.tool_call_id or "")
         elif message.role is Role.ASSISTANT:
             calls = message.tool_calls or ()
-            return {call.id: call for call in calls if call.id not in answered}
+            return message, {call.id: call for call in calls if call.id not in answered}
         else:
             break
-    return {}
+    return None, {}

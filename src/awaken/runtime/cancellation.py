@@ -1,7 +1,38 @@
 """Cooperative cancellation: a one-way flag that remembers who asked."""
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Awaitable, Callable
+
+
+def absorb_cancellation() -> bool:
+    """Forget that the current task was cancelled; False when it was not."""
+    task = asyncio.current_task()
+    if task is None or not task.cancelling():
+        return False
+    while task.uncancel():
+        pass
+    return True
+
+
+async def was_cancelled_meanwhile() -> bool:
+    """Take in a cancellation that may not have been raised yet, so that the way out is free."""
+    task = asyncio.current_task()
+    if task is None or not task.cancelling():
+        return False
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
+    return absorb_cancellation()
+
+
+async def carried_through(work: Callable[[], Awaitable[None]]) -> None:
+    """Do work that must be finished: begin it again whenever the task is cancelled meanwhile."""
+    while True:
+        try:
+            return await work()
+        except asyncio.CancelledError:
+            if not absorb_cancellation():
+                raise
 
 
 class CancellationToken:

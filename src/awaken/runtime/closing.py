@@ -6,8 +6,10 @@ what is unanswered, writes the outcome in one commit and emits the one terminal 
 
 import asyncio
 import logging
+from functools import partial
 
-from awaken.contracts.errors import StorageError
+from awaken.contracts.content import text_of
+from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import ErrorEvent, RunFinish, StateSnapshot, StepEnd
 from awaken.contracts.lifecycle import (
     Cancelled,
@@ -18,7 +20,6 @@ from awaken.contracts.lifecycle import (
     status_after,
 )
 from awaken.contracts.loop_state import (
-    PENDING_MESSAGES,
     RUN_LIFECYCLE,
     STOP_STATS,
     CompleteStep,
@@ -30,10 +31,12 @@ from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import RunEndContext, StepEndContext
 from awaken.contracts.runs import Waiting, WaitingReason
 
+from .cancellation import absorb_cancellation, carried_through
 from .contexts import phase_context
+from .inference import block_events
 from .phases.runner import has_work, run_phase
 from .run import Run
-from .tool_calls.settle import INTERRUPTED, close_tickets, interrupt
+from .tool_calls.settle import CANCELLED, INTERRUPTED, close_tickets, interrupt
 
 logger = logging.getLogger(__name__)
 
@@ -64,20 +67,38 @@ async def close_run(run: Run, termination: Termination) -> Termination:
         StorageError: The outcome could not be made durable; an error event was emitted.
     """
     try:
-        await run.journal.settle()
+        await carried_through(run.journal.settle)
         _answer_everything(run, termination)
         await _last_phase(run, termination)
         await _write_outcome(run, termination)
-    except StorageError as error:
-        run.feed.emit(ErrorEvent(message=str(error), code=error.code))
+    except Exception as error:
+        code = error.code if isinstance(error, AwakenError) else "internal_error"
+        run.feed.emit(ErrorEvent(message=str(error), code=code))
         raise
     return termination
 
 
 def _answer_everything(run: Run, termination: Termination) -> None:
     """Leave nothing open: unfinished words, tool calls, tickets, the step, the inbox."""
-    if run.partial:
-        # What the client has seen stays in the transcript, also when the turn was cut off.
+    if run.streaming is not None:
+        _keep_partial(run)
+    is_waiting = isinstance(termination, Suspended)
+    if not is_waiting:
+        close_tickets(run, reason_text(termination))
+        interrupt(run, tuple(run.open_calls.values()), _interruption(termination))
+    if run.is_step_open:
+        _end_step(run)
+    if not is_waiting:
+        run.take_in_news()
+    if leftover := run.inbox.close():
+        run.hold(leftover)
+
+
+def _keep_partial(run: Run) -> None:
+    """Keep what the client has seen of a turn that was cut off, in the log and the transcript."""
+    for event in block_events(run.partial):
+        run.journal.record(event)
+    if text_of(run.partial).strip():
         run.append(
             Message(
                 role=Role.ASSISTANT,
@@ -86,23 +107,11 @@ def _answer_everything(run: Run, termination: Termination) -> None:
                 metadata=run.metadata,
             )
         )
-        run.partial = ()
-    is_waiting = isinstance(termination, Suspended)
-    if not is_waiting:
-        close_tickets(run, reason_text(termination))
-        interrupt(run, tuple(run.open_calls.values()), _interruption(termination))
-    if run.is_step_open:
-        _end_step(run)
-    leftover = tuple(run.inbox.close())
-    if leftover and is_waiting:
-        run.state.update(PENDING_MESSAGES, leftover)
-    else:
-        for message in leftover:
-            run.append_user(message)
+    run.partial, run.streaming = (), None
 
 
 def _interruption(termination: Termination) -> str:
-    return "[The run was cancelled]" if isinstance(termination, Cancelled) else INTERRUPTED
+    return CANCELLED if isinstance(termination, Cancelled) else INTERRUPTED
 
 
 async def _last_phase(run: Run, termination: Termination) -> None:
@@ -113,11 +122,14 @@ async def _last_phase(run: Run, termination: Termination) -> None:
     run.state.update(RUN_LIFECYCLE, End(termination=termination))
     if not has_work(run, Phase.RUN_END):
         return
-    await run.flush()
+    await carried_through(run.flush)
     try:
         async with asyncio.timeout(run.services.limits.run_end_ms / 1000):
             context = phase_context(run, RunEndContext, termination=termination)
             await run_phase(run, Phase.RUN_END, context)
+    except asyncio.CancelledError:
+        # Too late to change the outcome; the hooks are cut short.
+        absorb_cancellation()
     except Exception:
         # The outcome is decided; a hook that fails now cannot change it.
         logger.exception("A run_end hook of run '%s' failed.", run.identity.run_id)
@@ -146,12 +158,14 @@ async def _write_outcome(run: Run, termination: Termination) -> None:
             termination=termination,
         )
     )
-    await run.flush_record(
-        status, termination=None if waiting is not None else termination, waiting=waiting
+    ended = None if waiting is not None else termination
+    await carried_through(
+        partial(run.flush_record, status, termination=ended, waiting=waiting),
     )
 
 
 def _announce_state(run: Run) -> None:
     """Show the exported state, if anybody looks."""
     if run.feed.readers:
-        run.journal.announce(StateSnapshot(snapshot=run.state.shown()), is_logged=False)
+        shown = run.state.shown(RUN_LIFECYCLE)
+        run.journal.announce(StateSnapshot(snapshot=shown), is_logged=False)

@@ -6,6 +6,8 @@ from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from .alarm import Alarm
+
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -38,25 +40,59 @@ class Siblings(Generic[T]):
         finished, self._finished = self._finished, []
         return finished
 
+    async def finished_before(self, moment: float, alarm: Alarm) -> list[int]:
+        """Like `next_finished`, but returns none if the moment, in the loop's time, is first."""
+        if self._finished:
+            return await self.next_finished()
+        alarm.set(moment, self._wake)
+        try:
+            return await self.next_finished()
+        finally:
+            alarm.clear()
+
+    def abandon(self, index: int) -> None:
+        """Go on without a task that ignored its cancellation."""
+        _abandon(self.tasks[index])
+
     async def stop(self, grace_s: float) -> None:
-        """Cancel what still runs and wait for it, but no longer than the grace."""
-        running = [task for task in self.tasks if not task.done()]
+        """Cancel what still runs and wait for it, but no longer than the grace.
+
+        A cancellation of the parent meanwhile is raised at the end, not before.
+        """
+        running = {task for task in self.tasks if not task.done() and task not in _abandoned}
         for task in running:
             task.cancel()
-        if running:
-            _, stubborn = await asyncio.wait(running, timeout=grace_s)
-            for task in stubborn:
-                logger.warning("Abandoned %s: it ignored its cancellation.", task.get_name())
-                _abandoned.add(task)
-                task.add_done_callback(_retire)
+        deadline = self._loop.time() + grace_s
+        cancelled: asyncio.CancelledError | None = None
+        while running and (left := deadline - self._loop.time()) > 0:
+            try:
+                _, running = await asyncio.wait(running, timeout=left)
+            except asyncio.CancelledError as error:
+                cancelled = error
+        for task in running:
+            _abandon(task)
+        if cancelled is not None:
+            raise cancelled
 
     def errors(self) -> list[BaseException]:
         """The errors of the tasks that are over, in the order of the tasks."""
         over = (task for task in self.tasks if task.done() and not task.cancelled())
         return [error for task in over if (error := task.exception()) is not None]
 
+    def has_failed(self) -> bool:
+        """Whether a task failed and all before it are over, so that its error is the first."""
+        for task in self.tasks:
+            if not task.done():
+                return False
+            if not task.cancelled() and task.exception() is not None:
+                return True
+        return False
+
     def _note(self, index: int, _task: asyncio.Task[T]) -> None:
         self._finished.append(index)
+        self._wake()
+
+    def _wake(self) -> None:
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
@@ -72,13 +108,20 @@ async def gathered(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     siblings = Siblings(coroutines)
     waiting = len(coroutines)
     try:
-        while waiting and not siblings.errors():
+        while waiting and not siblings.has_failed():
             waiting -= len(await siblings.next_finished())
     finally:
         await siblings.stop(grace_s=5.0)
-    if errors := siblings.errors():
+        errors = siblings.errors()
+    if errors:
         raise errors[0]
     return [task.result() for task in siblings.tasks]
+
+
+def _abandon(task: asyncio.Task[Any]) -> None:
+    logger.warning("Abandoned %s: it ignored its cancellation.", task.get_name())
+    _abandoned.add(task)
+    task.add_done_callback(_retire)
 
 
 def _retire(task: asyncio.Task[Any]) -> None:

@@ -2,13 +2,22 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from awaken.contracts.backends import BackendRunResult
-from awaken.contracts.errors import UnknownRun, UnknownTicket
+from awaken.contracts.errors import (
+    AwakenError,
+    InvalidResume,
+    ThreadBusy,
+    UnknownRun,
+    UnknownTicket,
+    VersionConflict,
+)
 from awaken.contracts.events import AgentEvent
+from awaken.contracts.lifecycle import NaturalEnd, Suspended
 from awaken.contracts.messages import Message
 from awaken.contracts.runs import (
     DecisionReceipt,
@@ -27,6 +36,8 @@ from .resolution.registry import RegistryHandle
 from .resume import check_decision, take_decisions
 from .run import Run, Services
 from .streams import EventReader
+
+Decision = tuple[str, ToolCallResume]
 
 
 class RunEngine:
@@ -85,34 +96,43 @@ class RunEngine:
         return RunHandle(active, run, self.store)
 
     async def cancel(self, id_: str, cause: str = "user") -> bool:
-        """Cancel by run or thread id, also a run that waits; False when there is none."""
+        """Cancel by run or thread id, also a run that waits.
+
+        Returns whether the run ends cancelled: False when there is none, or when it is ending
+        otherwise already.
+        """
         active = self.active.find(id_)
         if active is not None:
-            return active.run is not None and active.run.token.cancel(cause)
+            return active.cancel(cause)
         record = await self._waiting_record(id_)
         if record is None:
             return False
-        request = RunRequest(thread_id=record.thread_id, continue_run_id=record.run_id)
-        closing, _ = await self._launch(request, lambda run: _cancelled(run, cause))
+        try:
+            closing, _ = await self._launch(
+                _continuation(record), lambda run: _cancelled(run, cause)
+            )
+        except ThreadBusy:
+            # Somebody made it go on meanwhile.
+            return await self.cancel(id_, cause)
+        except InvalidResume:
+            return False
         await _attached(closing)
         return True
 
     async def cancel_and_wait(self, id_: str, timeout_ms: int = 5_000) -> bool:
         """Cancel and wait until the thread is free; False when nothing ran or it takes too long."""
         active = self.active.find(id_)
-        if not await self.cancel(id_):
-            return False
+        if active is None:
+            return await self.cancel(id_)
+        active.cancel("user")
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                if active is not None:
-                    await active.released.wait()
+                await active.released.wait()
         except TimeoutError:
             return False
         return True
 
-    async def decide(
-        self, decisions: Sequence[tuple[str, ToolCallResume]]
-    ) -> tuple[DecisionReceipt, ...]:
+    async def decide(self, decisions: Sequence[Decision]) -> tuple[DecisionReceipt, ...]:
         """Take decisions on tickets of one run, all or none, and let the run go on.
 
         Raises:
@@ -123,26 +143,26 @@ class RunEngine:
         lock = self._deciding.setdefault(first.thread_id, asyncio.Lock())
         async with lock:
             # Read again: whoever held the lock may have taken the same decision.
-            tickets = [await self._ticket(ticket_id) for ticket_id, _ in decisions]
-            for ticket in tickets:
-                if ticket.run_id != first.run_id:
-                    raise UnknownTicket(ticket_id=ticket.ticket_id)
-            pairs = [(t, given) for t, (_, given) in zip(tickets, decisions, strict=True)]
-            fresh = [(t.ticket_id, given) for t, given in pairs if check_decision(t, given)]
-            if fresh:
-                await self._take(first, fresh)
+            if fresh := await self._untaken(first, decisions):
+                try:
+                    await self._take(first, fresh)
+                except VersionConflict:
+                    # Another process was faster, perhaps with the same decisions.
+                    if await self._untaken(first, fresh):
+                        raise
         return tuple(
             DecisionReceipt(
-                ticket_id=ticket.ticket_id,
-                run_id=ticket.run_id,
-                thread_id=ticket.thread_id,
+                ticket_id=ticket_id,
+                run_id=first.run_id,
+                thread_id=first.thread_id,
                 decision_id=given.decision_id,
             )
-            for ticket, given in pairs
+            for ticket_id, given in decisions
         )
 
     def steer(self, id_: str, messages: Sequence[Message]) -> SteerReceipt:
         """Send messages into a running run; it takes them in before its next inference."""
+        self._admission.check_messages(messages)
         active = self.active.find(id_)
         if active is None or active.run is None:
             return SteerReceipt(is_accepted=False)
@@ -173,12 +193,11 @@ class RunEngine:
 
     async def close(self) -> None:
         """Cancel everything that executes here and wait for it."""
-        tasks = [active.task for active in self.active if active.task is not None]
-        for active in self.active:
-            if active.run is not None:
-                active.run.token.cancel("shutdown")
-        if tasks:
-            await asyncio.wait(tasks)
+        while slots := list(self.active):
+            for active in slots:
+                active.cancel("shutdown")
+            for active in slots:
+                await active.released.wait()
 
     async def _launch(
         self, request: RunRequest, configure: Callable[[Run], None]
@@ -199,9 +218,22 @@ class RunEngine:
 
     def _retire(self, active: ActiveRun, run: Run) -> None:
         self.active.release(active)
+        run.alarm.close()
         run.feed.close()
 
-    async def _take(self, ticket: Ticket, decisions: list[tuple[str, ToolCallResume]]) -> None:
+    async def _untaken(self, first: Ticket, decisions: Sequence[Decision]) -> list[Decision]:
+        """Check decisions on one run; returns those that were not taken before."""
+        now = self.services.clock.now_ms()
+        fresh = []
+        for ticket_id, given in decisions:
+            ticket = await self._ticket(ticket_id)
+            if ticket.run_id != first.run_id:
+                raise UnknownTicket(ticket_id=ticket_id)
+            if check_decision(ticket, given, now):
+                fresh.append((ticket_id, given))
+        return fresh
+
+    async def _take(self, ticket: Ticket, decisions: list[Decision]) -> None:
         active = self.active.of_thread(ticket.thread_id)
         if active is not None and active.run is not None and not active.run.token.is_sealed:
             # The run still executes: it finds the decision when its other calls are done.
@@ -210,10 +242,10 @@ class RunEngine:
             return
         if active is not None:
             await active.released.wait()
-        request = RunRequest(
-            thread_id=ticket.thread_id, continue_run_id=ticket.run_id, decisions=tuple(decisions)
-        )
-        await self.start(request)
+        record = await self.store.load_run(ticket.run_id)
+        if record is None:
+            raise UnknownRun(run_id=ticket.run_id)
+        await self.start(_continuation(record, decisions))
 
     async def _ticket(self, ticket_id: str) -> Ticket:
         ticket = await self.store.find_ticket(ticket_id)
@@ -222,13 +254,12 @@ class RunEngine:
         return ticket
 
     async def _waiting_record(self, id_: str) -> RunRecord | None:
-        record = await self.store.load_run(id_)
-        if record is None:
-            thread = await self.store.load_thread(id_)
-            if thread is None or thread.open_run_id is None:
-                return None
-            record = await self.store.load_run(thread.open_run_id)
-        return record if record is not None and record.is_resumable_waiting else None
+        """The waiting run of an id; one that means two different runs means none."""
+        thread = await self.store.load_thread(id_)
+        open_id = thread.open_run_id if thread is not None else None
+        records = [await self.store.load_run(run_id) for run_id in (id_, open_id) if run_id]
+        waiting = {it.run_id: it for it in records if it is not None and it.is_resumable_waiting}
+        return next(iter(waiting.values())) if len(waiting) == 1 else None
 
     async def _recorded_result(self, record: RunRecord) -> RunResult:
         tickets = await self.store.list_tickets(record.thread_id) if record.waiting else ()
@@ -238,11 +269,37 @@ class RunEngine:
             agent_id=record.active_agent_id or record.agent_id,
             status=record.status,
             text=record.final_output or "",
-            termination=record.termination,
+            termination=Suspended() if record.waiting else record.termination,
             steps=record.steps,
             usage=record.usage,
             tickets=tickets,
+            output=self._recorded_output(record),
         )
+
+    def _recorded_output(self, record: RunRecord) -> Any:
+        """Decode the answer of a run that ended by itself; only its text is stored."""
+        if not isinstance(record.termination, NaturalEnd):
+            return None
+        try:
+            agent = self.registry.snapshot().resolve(record.active_agent_id or record.agent_id)
+            return agent.output.decode(record.final_output or "") if agent.output else None
+        except AwakenError:
+            # The agent was changed since: the text is still there.
+            return None
+
+
+def _continuation(record: RunRecord, decisions: Sequence[Decision] = ()) -> RunRequest:
+    """A request to go on with a run as it was begun: gates must see the same mode and adapter."""
+    return RunRequest(
+        thread_id=record.thread_id,
+        continue_run_id=record.run_id,
+        decisions=tuple(decisions),
+        run_mode=record.run_mode,
+        adapter=record.adapter,
+        dispatch_id=record.dispatch_id,
+        session_id=record.session_id,
+        transport_request_id=record.transport_request_id,
+    )
 
 
 async def _execute(run: Run) -> RunResult:

@@ -3,6 +3,8 @@
 import asyncio
 from types import TracebackType
 
+from .alarm import Alarm
+
 
 class IdleTimer:
     """Raises `TimeoutError` in the block when nothing set `is_fresh` for the whole interval.
@@ -10,20 +12,24 @@ class IdleTimer:
     Two ticks make an interval, so the block is given up after one to one and a half intervals.
     """
 
-    __slots__ = ("_handle", "_is_paused", "_loop", "_silent_ticks", "_task", "_tick_s", "is_fresh")
+    __slots__ = (
+        "_alarm", "_has_fired", "_is_paused", "_loop", "_silent_ticks", "_task", "_tick_s",
+        "is_fresh",
+    )  # fmt: skip
 
-    def __init__(self, interval_ms: int) -> None:
+    def __init__(self, alarm: Alarm, interval_ms: int) -> None:
         self.is_fresh = False
+        self._alarm = alarm
         self._tick_s = interval_ms / 2000
         self._silent_ticks = 0
         self._is_paused = False
+        self._has_fired = False
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[object] | None = None
-        self._handle: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> "IdleTimer":
         self._task = asyncio.current_task()
-        self._handle = self._loop.call_later(self._tick_s, self._tick)
+        self._alarm.set(self._loop.time() + self._tick_s, self._tick)
         return self
 
     def __exit__(
@@ -32,12 +38,11 @@ class IdleTimer:
         error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        has_fired = self._handle is None
-        if self._handle is not None:
-            self._handle.cancel()
+        self._alarm.clear()
+        if not self._has_fired or self._task is None:
+            return
         # The cancellation was ours only if nobody else asked for one as well.
-        is_ours = has_fired and self._task is not None and self._task.uncancel() == 0
-        if is_ours and isinstance(error, asyncio.CancelledError):
+        if self._task.uncancel() == 0 and isinstance(error, asyncio.CancelledError):
             raise TimeoutError from error
 
     def pause(self) -> None:
@@ -54,8 +59,7 @@ class IdleTimer:
         self._silent_ticks = self._silent_ticks + 1 if is_silent else 0
         self.is_fresh = False
         if self._silent_ticks < 2:
-            self._handle = self._loop.call_later(self._tick_s, self._tick)
-            return
-        self._handle = None
-        if self._task is not None:
+            self._alarm.set(self._loop.time() + self._tick_s, self._tick)
+        elif self._task is not None:
+            self._has_fired = True
             self._task.cancel()

@@ -5,6 +5,7 @@ The provider is a port; what it streams is shown as it comes and collected at th
 
 import logging
 from contextlib import aclosing
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,7 @@ from awaken.contracts.events import (
     AgentEvent,
     InferenceComplete,
     ReasoningEncryptedValue,
+    ToolCallCancel,
     ToolCallReady,
 )
 from awaken.contracts.inference import (
@@ -101,14 +103,17 @@ def block_events(content: tuple[ContentBlock, ...]) -> list[AgentEvent]:
         if type(block) is Text:
             events.append(TextDelta(delta=block.text))
         elif type(block) is Thinking:
-            events.append(ReasoningDelta(delta=block.thinking))
+            if block.thinking:
+                events.append(ReasoningDelta(delta=block.thinking))
+            if block.signature is not None:
+                events.append(ReasoningEncryptedValue(encrypted_value=block.signature))
     return events
 
 
 class Answer:
     """Collects a model's answer, over several streams if it has to be continued."""
 
-    __slots__ = ("_blocks", "_calls", "_repeated", "_run", "_stop", "_text", "_thinking", "usage")
+    __slots__ = ("_blocks", "_calls", "_refused", "_run", "_stop", "_text", "_thinking", "usage")
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -116,7 +121,8 @@ class Answer:
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._calls: dict[str, tuple[str, list[str]]] = {}
-        self._repeated: set[str] = set()
+        self._refused: dict[str, str] = {}
+        """Call ids that no further call may use, and why."""
         self._stop: StopReason | None = None
         self.usage: TokenUsage | None = None
 
@@ -126,9 +132,9 @@ class Answer:
         Raises:
             ModelError: The provider failed; `run.partial` has what it said before.
         """
-        self._calls.clear()
-        self._repeated.clear()
-        timer = IdleTimer(self._run.services.limits.model_idle_ms)
+        self._give_up_calls("cut off; the model is asked again")
+        self._stop = None
+        timer = IdleTimer(self._run.alarm, self._run.services.limits.model_idle_ms)
         try:
             with timer:
                 await self._consume(request, timer)
@@ -180,14 +186,13 @@ class Answer:
             case ToolCallStart():
                 self._open_call(event)
             case ToolCallDelta():
-                if event.id in self._calls and event.id not in self._repeated:
+                if event.id in self._calls and event.id not in self._refused:
                     self._calls[event.id][1].append(event.args_delta)
                     run.emit(event)
             case BlockStop():
                 self._close_block()
             case ThinkingSignature(signature=signature):
-                self._close_block(signature)
-                run.show(ReasoningEncryptedValue(encrypted_value=signature))
+                self._sign(signature)
             case UsageReport(usage=usage):
                 self.usage = usage if self.usage is None else self.usage.plus(usage)
                 run.usage = run.usage.plus(usage)
@@ -197,10 +202,25 @@ class Answer:
     def _open_call(self, event: ToolCallStart) -> None:
         if event.id in self._calls:
             # Only the first call of an id counts: two results for one id would be invalid.
-            self._repeated.add(event.id)
-            return
-        self._calls[event.id] = (event.name, [])
-        self._run.emit(event)
+            self._refused[event.id] = f"call id '{event.id}' was used twice"
+        elif not (event.id and event.name):
+            self._refused[event.id] = "a call has no id or no name"
+        else:
+            self._calls[event.id] = (event.name, [])
+            self._run.emit(event)
+
+    def _sign(self, signature: str) -> None:
+        if self._text:
+            self._close_block()
+        self._close_block(signature)
+        self._run.emit(ReasoningEncryptedValue(encrypted_value=signature))
+
+    def _give_up_calls(self, reason: str) -> None:
+        """Forget the calls of the stream before; whoever saw them begin learns that they ended."""
+        for call_id, (name, _) in self._calls.items():
+            self._run.emit(ToolCallCancel(id=call_id, name=name, reason=reason))
+        self._calls.clear()
+        self._refused.clear()
 
     def _close_block(self, signature: str | None = None) -> None:
         self._blocks = list(self._content(signature))
@@ -208,27 +228,24 @@ class Answer:
         self._thinking.clear()
 
     def _content(self, signature: str | None = None) -> tuple[ContentBlock, ...]:
-        blocks = self._blocks
-        if self._thinking or signature is not None:
-            thought = Thinking(thinking=encodable("".join(self._thinking)), signature=signature)
-            return (*blocks, thought)
-        if self._text:
-            return (*blocks, Text(text=encodable("".join(self._text))))
-        return tuple(blocks)
+        blocks, thought, text = self._blocks, "".join(self._thinking), "".join(self._text)
+        if thought or signature is not None:
+            return (*blocks, Thinking(thinking=encodable(thought), signature=signature))
+        return (*blocks, Text(text=encodable(text))) if text else tuple(blocks)
 
     def _result(self) -> StreamResult:
         calls: list[ToolCall] = []
-        dropped = [f"call id '{call_id}' was used twice" for call_id in sorted(self._repeated)]
+        dropped = list(self._refused.values())
         is_incomplete = False
-        for call_id, (name, parts) in self._calls.items():
-            text = "".join(parts)
+        for call_id, (name, parts) in list(self._calls.items()):
             try:
-                arguments = msgspec.json.decode(encodable(text)) if text else {}
-            except msgspec.DecodeError:
+                calls.append(ToolCall(id=call_id, name=name, arguments=_arguments(parts)))
+            except _MALFORMED:
                 is_incomplete = True
-                dropped.append(f"the arguments of '{name}' are not valid JSON")
-                continue
-            calls.append(ToolCall(id=call_id, name=name, arguments=arguments))
+                problem = f"the arguments of '{name}' are not valid JSON"
+                dropped.append(problem)
+                del self._calls[call_id]
+                self._run.emit(ToolCallCancel(id=call_id, name=name, reason=problem))
         return StreamResult(
             content=self._content(),
             tool_calls=tuple(calls),
@@ -237,3 +254,11 @@ class Answer:
             has_incomplete_tool_calls=is_incomplete,
             dropped_calls=tuple(dropped),
         )
+
+
+_MALFORMED = (msgspec.DecodeError, RecursionError)
+
+
+def _arguments(parts: list[str]) -> Any:
+    text = "".join(parts)
+    return msgspec.json.decode(encodable(text)) if text else {}

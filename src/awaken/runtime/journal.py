@@ -7,6 +7,7 @@ its id; it is never sent twice blindly.
 import asyncio
 
 from awaken.contracts.clock import Clock
+from awaken.contracts.errors import StorageError
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.messages import Message
 from awaken.contracts.runs import RunRecord
@@ -28,22 +29,22 @@ class Journal:
 
     __slots__ = (
         "_announced", "_clock", "_feed", "_in_flight", "_lock", "_run_state", "_state", "_store",
-        "event_seq", "events", "messages", "new_thread", "run_id", "thread_id", "tickets",
-        "tool_records", "version",
+        "event_seq", "events", "messages", "thread_id", "tickets", "tool_records", "version",
+        "writer",
     )  # fmt: skip
 
     def __init__(
-        self, store: CommitStore, clock: Clock, feed: EventFeed, thread: Thread, run_id: str
+        self, store: CommitStore, clock: Clock, feed: EventFeed, thread: Thread, writer: str
     ) -> None:
         self.thread_id = thread.id
-        self.run_id = run_id
+        self.writer = writer
         self.version = thread.version
         self.event_seq = 0
-        self.new_thread: Thread | None = thread if thread.version == 0 else None
         self.messages: list[Message] = []
         self.events: list[AgentEvent] = []
         self.tool_records: list[ToolRecord] = []
-        self.tickets: list[Ticket] = []
+        self.tickets: dict[str, Ticket] = {}
+        """The latest form of each ticket that changed, by its id."""
         self._state: dict[str, StoredValue | None] = {}
         self._run_state: dict[str, StoredValue | None] = {}
         self._announced: list[AgentEvent] = []
@@ -80,22 +81,31 @@ class Journal:
             StorageError: The store refused; everything stays pending.
         """
         async with self._lock:
+            if self._in_flight is not None:
+                await self._resolve(self._in_flight)
             self._collect(state)
             commit = self._commit(run)
             self._in_flight = commit
-            receipt = await self._store.commit(commit)
-            self._applied(commit, receipt)
+            try:
+                self._applied(commit, await self._store.commit(commit))
+            except StorageError:
+                # The store may have taken the commit, and only its reply was lost.
+                if not await self._resolve(commit):
+                    raise
 
     async def settle(self) -> None:
         """Find out what became of a commit whose reply never came."""
         async with self._lock:
-            commit = self._in_flight
-            if commit is None:
-                return
-            receipt = await self._store.find_commit(commit.commit_id, self.thread_id)
-            if receipt is not None:
-                self._applied(commit, receipt)
-            self._in_flight = None
+            if self._in_flight is not None:
+                await self._resolve(self._in_flight)
+
+    async def _resolve(self, commit: Commit) -> bool:
+        """Whether the store has the commit; if so, it counts as written."""
+        receipt = await self._store.find_commit(commit.commit_id, self.thread_id)
+        if receipt is not None:
+            self._applied(commit, receipt)
+        self._in_flight = None
+        return receipt is not None
 
     def _collect(self, state: StateStore) -> None:
         if state.changed:
@@ -105,17 +115,16 @@ class Journal:
 
     def _commit(self, run: RunRecord | None) -> Commit:
         return Commit(
-            commit_id=f"{self.run_id}:{self.version + 1}",
+            commit_id=f"{self.writer}:{self.version + 1}",
             thread_id=self.thread_id,
             expected_version=self.version,
             committed_at=self._clock.now_ms(),
-            thread=self.new_thread,
             messages=tuple(self.messages),
             run=run,
             state=dict(self._state) if self._state else {},
             run_state=dict(self._run_state) if self._run_state else {},
             tool_records=tuple(self.tool_records),
-            tickets=tuple(self.tickets),
+            tickets=tuple(self.tickets.values()),
             events=tuple(self.events),
         )
 
@@ -123,14 +132,23 @@ class Journal:
         self._in_flight = None
         self.version = receipt.version
         self.event_seq = receipt.event_seq
-        self.new_thread = None
         # Whatever was added while the store was busy stays for the next commit.
         del self.messages[: len(commit.messages)]
         del self.events[: len(commit.events)]
         del self.tool_records[: len(commit.tool_records)]
-        del self.tickets[: len(commit.tickets)]
+        for ticket in commit.tickets:
+            if self.tickets[ticket.ticket_id] is ticket:
+                del self.tickets[ticket.ticket_id]
         self._state.clear()
         self._run_state.clear()
+        self._show_durable()
+
+    def _show_durable(self) -> None:
+        """Show what was announced, up to the first event that is not durable yet."""
+        waiting = {id(event) for event in self.events}
         announced, self._announced = self._announced, []
-        for event in announced:
+        for place, event in enumerate(announced):
+            if id(event) in waiting:
+                self._announced = announced[place:]
+                return
             self._feed.emit(event)

@@ -5,7 +5,6 @@ the only way out. No storage, provider or protocol is named here.
 """
 
 import asyncio
-import contextlib
 import logging
 
 from awaken.contracts.errors import AwakenError
@@ -19,9 +18,10 @@ from awaken.contracts.lifecycle import (
     Termination,
 )
 
+from .cancellation import was_cancelled_meanwhile
 from .closing import close_run, complete_step
 from .opening import open_run, switch_agent
-from .outcomes import CONTINUE, Continue, Finish, StepOutcome, Suspend
+from .outcomes import CONTINUE, SUSPEND, Continue, Finish, StepOutcome, Suspend
 from .resume import has_decided, replay
 from .run import Run
 from .step import take_step
@@ -40,7 +40,7 @@ async def run_loop(run: Run) -> Termination:
     """
     termination = await _drive(run)
     run.token.seal()
-    if await _was_cancelled_meanwhile():
+    if await was_cancelled_meanwhile():
         termination = Cancelled(cause=run.cancel_cause)
     return await close_run(run, termination)
 
@@ -48,19 +48,26 @@ async def run_loop(run: Run) -> Termination:
 async def _drive(run: Run) -> Termination:
     try:
         await open_run(run)
-        return Cancelled(cause=run.cancel_cause) if run.is_cancelled else await _steps(run)
+        return await _steps(run)
     except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and not task.cancelling():
+            # Nobody cancelled the run: foreign code raised this by itself.
+            return Failed(message="a provider or a plugin cancelled itself", code="internal_error")
         return Cancelled(cause=run.cancel_cause)
     except AwakenError as error:
         return Failed(message=str(error), code=error.code)
-    except Exception as error:
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
         logger.exception("Run '%s' failed.", run.identity.run_id)
         return Failed(message=f"{type(error).__name__}: {error}", code="internal_error")
 
 
 async def _steps(run: Run) -> Termination:
-    outcome: StepOutcome = await replay(run)
-    while True:
+    outcome: StepOutcome = SUSPEND if run.tickets else CONTINUE
+    # A plugin's word is final: a run that it ended takes no step and waits for nobody.
+    while (ended := run.ending) is None:
         match outcome:
             case Continue():
                 outcome = await _next_step(run)
@@ -68,9 +75,19 @@ async def _steps(run: Run) -> Termination:
                 # A decision may have come while other calls of the step were still running.
                 if not has_decided(run):
                     return Suspended()
-                outcome = await replay(run)
+                outcome = await _go_on(run)
             case Finish(termination=termination):
                 return termination
+    return ended
+
+
+async def _go_on(run: Run) -> StepOutcome:
+    """Let decided calls go on; what they give is durable before the model uses it."""
+    outcome = await replay(run)
+    if isinstance(outcome, Continue):
+        run.take_in_news()
+        await run.flush_record(RunStatus.RUNNING)
+    return outcome
 
 
 async def _next_step(run: Run) -> StepOutcome:
@@ -80,6 +97,7 @@ async def _next_step(run: Run) -> StepOutcome:
     problem = await switch_agent(run)
     if problem is not None:
         return Finish(termination=problem)
+    run.take_in_news()
     run.begin_step()
     outcome = await take_step(run)
     _count(run)
@@ -97,10 +115,7 @@ def _with_news(run: Run, outcome: StepOutcome) -> StepOutcome:
         return outcome
     if isinstance(outcome, Finish) and not isinstance(outcome.termination, NaturalEnd):
         return outcome
-    news = run.inbox.drain()
-    for message in news:
-        run.append_user(message)
-    return CONTINUE if news else outcome
+    return CONTINUE if run.take_in_news() else outcome
 
 
 def _progress(run: Run) -> Progress:
@@ -120,15 +135,3 @@ def _count(run: Run) -> None:
         failed=bool(calls) and run.step_failures >= len(calls),
         active_ms=run.active_ms,
     )
-
-
-async def _was_cancelled_meanwhile() -> bool:
-    """Absorb a cancellation that arrived after the last await, so that the way out is free."""
-    task = asyncio.current_task()
-    if task is None or not task.cancelling():
-        return False
-    with contextlib.suppress(asyncio.CancelledError):
-        await asyncio.sleep(0)
-    while task.uncancel():
-        pass
-    return True

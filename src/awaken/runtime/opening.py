@@ -3,20 +3,14 @@
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import RunStart
 from awaken.contracts.lifecycle import Blocked, RunStatus
-from awaken.contracts.loop_state import (
-    ACTIVE_AGENT,
-    PENDING_MESSAGES,
-    RUN_LIFECYCLE,
-    Begin,
-    GoOn,
-)
+from awaken.contracts.loop_state import ACTIVE_AGENT, RUN_LIFECYCLE, Begin
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import RunStartContext
 from awaken.contracts.profile import ProfileAccess
 from awaken.contracts.state import StateCommand
 
 from .contexts import phase_context
-from .phases.commands import commit_command, submit
+from .phases.commands import submit
 from .phases.runner import has_work, run_phase
 from .resolution.resolver import ResolvedAgent
 from .run import Run
@@ -28,10 +22,7 @@ SUPERSEDED = "[Not executed: a new message came instead of a decision]"
 async def open_run(run: Run) -> None:
     """Make the run durable, announce it, and let plugins prepare."""
     identity = run.identity
-    await _activate(run, run.agent)
-    run.state.update(
-        RUN_LIFECYCLE, GoOn() if run.is_continuation else Begin(run_id=identity.run_id)
-    )
+    run.state.update(RUN_LIFECYCLE, Begin(run_id=identity.run_id, step_count=run.record.steps))
     run.journal.announce(
         RunStart(
             thread_id=identity.thread_id,
@@ -41,6 +32,8 @@ async def open_run(run: Run) -> None:
         )
     )
     _take_in_messages(run)
+    # Plugins are foreign code: whatever they do, the run has begun and has its input.
+    await _activate(run, run.agent)
     await run.flush_record(RunStatus.RUNNING)
     if run.on_open is not None:
         run.on_open()
@@ -71,7 +64,7 @@ async def _activate(run: Run, agent: ResolvedAgent) -> None:
     services = run.services
     run.profile = ProfileAccess(services.profile, env.profile_keys, services.clock)
     run.own = env.own_objects(run.identity, agent.spec)
-    for plugin in env.plugins:
+    for plugin in env.activated:
         command = plugin.on_activate(agent.spec)
         if command is not None:
             await submit(run, command)
@@ -79,12 +72,14 @@ async def _activate(run: Run, agent: ResolvedAgent) -> None:
 
 def _take_in_messages(run: Run) -> None:
     """Append the request's messages; on a waiting run they take the place of its decisions."""
-    if run.request.messages and run.open_calls:
+    messages = run.request.messages
+    if messages and run.open_calls:
+        if run.request.decisions:
+            # The decided calls go on first; their results come before the messages.
+            run.hold(messages)
+            return
         close_tickets(run, "superseded")
         interrupt(run, tuple(run.open_calls.values()), SUPERSEDED)
-    for message in run.request.messages:
+        run.take_in_news()
+    for message in messages:
         run.append_user(message)
-    pending = run.state.get(PENDING_MESSAGES)
-    if pending:
-        run.inbox.put(pending)
-        commit_command(run, StateCommand().clear(PENDING_MESSAGES))

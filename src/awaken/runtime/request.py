@@ -1,5 +1,7 @@
 """Building a request: instructions, context messages, history, tools and overrides."""
 
+from collections.abc import Mapping
+
 from awaken.contracts.content import text_of
 from awaken.contracts.context_messages import ContextMessage, ContextTarget
 from awaken.contracts.errors import InvalidInput
@@ -25,11 +27,11 @@ async def build_request(run: Run) -> InferenceRequest:
     history costs nothing.
     """
     agent = run.agent
-    contexts = sorted(run.state.get(CONTEXT_MESSAGES).values(), key=lambda each: each.order)
+    contexts = run.state.get(CONTEXT_MESSAGES)
     tools = _offered(agent.model_tools, run.state.get(TOOL_FILTER))
     override = _override(run)
-    _use_up(run)
     system, messages = _placed(agent.system, run.messages, contexts)
+    _use_up(run)
     for transform in agent.env.transforms:
         messages = transform(list(messages), tools)
     model = agent.upstream_model
@@ -49,13 +51,12 @@ async def build_request(run: Run) -> InferenceRequest:
 
 def _override(run: Run) -> InferenceOverride | None:
     """Combine the overrides; the agent's come first, then the run's, then this step's."""
-    merged = InferenceOverride()
-    for source in (run.agent.overrides, run.request.overrides):
+    step = run.state.get(STEP_OVERRIDE) if run.state.has(STEP_OVERRIDE) else None
+    merged: InferenceOverride | None = None
+    for source in (run.agent.overrides, run.request.overrides, step):
         if source is not None:
-            merged = merged.merged(source)
-    if run.state.has(STEP_OVERRIDE):
-        merged = merged.merged(run.state.get(STEP_OVERRIDE))
-    return None if merged.is_empty else merged
+            merged = source if merged is None else merged.merged(source)
+    return None if merged is None or merged.is_empty else merged
 
 
 def _model_override(override: InferenceOverride) -> tuple[str, InferenceOverride | None]:
@@ -93,7 +94,7 @@ def _offered(tools: tuple[ModelTool, ...], filtered: ToolFilter) -> tuple[ModelT
 
 
 def _placed(
-    system: tuple[str, ...], history: list[Message], contexts: list[ContextMessage]
+    system: tuple[str, ...], history: list[Message], contexts: Mapping[str, ContextMessage]
 ) -> tuple[tuple[str, ...], list[Message]]:
     """Put context messages around the history, each target in its place."""
     if not contexts:
@@ -101,7 +102,7 @@ def _placed(
     texts: list[str] = []
     before: list[Message] = []
     after: list[Message] = []
-    for context in contexts:
+    for context in sorted(contexts.values(), key=lambda each: each.order):
         if context.target is ContextTarget.SYSTEM and context.role is Role.SYSTEM:
             texts.append(text_of(context.content))
         elif context.target is ContextTarget.SUFFIX_SYSTEM:

@@ -12,23 +12,18 @@ from awaken.contracts.errors import AlreadyDecided, InvalidInput, UnknownTicket
 from awaken.contracts.lifecycle import (
     TICKET_TRANSITIONS,
     TicketStatus,
-    ToolCallStatus,
     check_transition,
 )
 from awaken.contracts.loop_state import TOOL_CALL_STATES
 from awaken.contracts.messages import ToolCall
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume, ToolCallState
-from awaken.contracts.tool_results import ToolResult
 
-from .outcomes import CONTINUE, SUSPEND, StepOutcome
+from .outcomes import StepOutcome
 from .run import Run
 from .tool_calls.batch import run_calls
-from .tool_calls.settle import write_result
-
-DECLINED = "The call was declined."
 
 
-def check_decision(ticket: Ticket, decision: ToolCallResume) -> bool:
+def check_decision(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> bool:
     """Whether the decision still has to be taken; False when exactly this one was taken before.
 
     Raises:
@@ -38,15 +33,17 @@ def check_decision(ticket: Ticket, decision: ToolCallResume) -> bool:
     taken = ticket.decision
     if taken is not None and taken.decision_id == decision.decision_id:
         return False
+    if decision.action not in tuple(DecisionAction):
+        raise InvalidInput(what="The decision", problem="it neither resumes nor cancels")
     if ticket.status is not TicketStatus.OPEN:
         raise AlreadyDecided(ticket_id=ticket.ticket_id, status=ticket.status.value)
-    if ticket.expires_at is not None and decision.updated_at > ticket.expires_at:
+    if ticket.expires_at is not None and now_ms > ticket.expires_at:
         raise AlreadyDecided(ticket_id=ticket.ticket_id, status="expired")
     if ticket.deciders is not None and decision.decided_by not in ticket.deciders:
         raise InvalidInput(what="The decision", problem="its decider may not decide this ticket")
     schema = ticket.suspension.response_schema
-    if schema is not None and decision.action is DecisionAction.RESUME:
-        for error in jsonschema_rs.iter_errors(schema, decision.result):
+    if schema is not None and decision.action == DecisionAction.RESUME:
+        for error in jsonschema_rs.iter_errors(schema, decision.result, mask="the value"):
             raise InvalidInput(what="The decision's result", problem=error.message)
     return True
 
@@ -75,18 +72,23 @@ def take_decisions(run: Run, decisions: Sequence[tuple[str, ToolCallResume]]) ->
         UnknownTicket: A target fits no ticket of this run; nothing was marked.
         AlreadyDecided: A ticket was decided otherwise; nothing was marked.
     """
+    now = run.services.clock.now_ms()
     found = [(find_ticket(run.tickets.values(), target), given) for target, given in decisions]
-    fresh = [(ticket, given) for ticket, given in found if check_decision(ticket, given)]
-    for ticket, given in fresh:
+    fresh = [(ticket, given) for ticket, given in found if check_decision(ticket, given, now)]
+    for ticket, decision in fresh:
         check_transition(
             TICKET_TRANSITIONS, f"Ticket '{ticket.ticket_id}'", ticket.status, TicketStatus.DECIDED
         )
+        # Stamped here: a deadline must not depend on the clock of whoever decides.
+        given = msgspec.structs.replace(
+            decision, action=DecisionAction(decision.action), updated_at=now
+        )
         decided = msgspec.structs.replace(
-            ticket, status=TicketStatus.DECIDED, decision=given, updated_at=given.updated_at
+            ticket, status=TicketStatus.DECIDED, decision=given, updated_at=now
         )
         run.tickets[ticket.call_id] = decided
-        run.journal.tickets.append(decided)
-        run.state.update(TOOL_CALL_STATES, (_resuming(decided, given),))
+        run.journal.tickets[decided.ticket_id] = decided
+        run.state.update(TOOL_CALL_STATES, (ToolCallState.of(decided),))
 
 
 def has_decided(run: Run) -> bool:
@@ -96,53 +98,18 @@ def has_decided(run: Run) -> bool:
 
 async def replay(run: Run) -> StepOutcome:
     """Let the decided calls go on, through the same gates and the same pipeline as new ones."""
-    decided = [
-        ticket
-        for call_id in run.open_calls
-        if (ticket := run.tickets.get(call_id)) and ticket.status is TicketStatus.DECIDED
-    ]
     calls: list[ToolCall] = []
     resumes: dict[str, ToolCallResume] = {}
-    for ticket in decided:
-        assert ticket.decision is not None
-        if ticket.decision.action is DecisionAction.CANCEL:
-            _decline(run, ticket, ticket.decision)
-        else:
-            calls.append(_edited(run.open_calls[ticket.call_id], ticket.decision))
-            resumes[ticket.call_id] = ticket.decision
-    if calls:
-        return await run_calls(run, calls, resumes)
-    return SUSPEND if run.tickets else CONTINUE
+    for call_id in run.open_calls:
+        ticket = run.tickets.get(call_id)
+        if ticket is not None and ticket.decision is not None:
+            calls.append(_resumed_call(ticket, ticket.decision))
+            resumes[call_id] = ticket.decision
+    return await run_calls(run, calls, resumes)
 
 
-def _decline(run: Run, ticket: Ticket, decision: ToolCallResume) -> None:
-    call = run.open_calls[ticket.call_id]
-    result = ToolResult(
-        tool_name=call.name,
-        data=decision.result,
-        message=None if decision.result is not None else decision.reason or DECLINED,
-        metadata={},
-    )
-    write_result(run, call, result, decision)
-
-
-def _edited(call: ToolCall, decision: ToolCallResume) -> ToolCall:
-    if decision.arguments is None:
-        return call
-    return ToolCall(id=call.id, name=call.name, arguments=decision.arguments)
-
-
-def _resuming(ticket: Ticket, decision: ToolCallResume) -> ToolCallState:
-    is_resumed = decision.action is DecisionAction.RESUME
-    return ToolCallState(
-        call_id=ticket.call_id,
-        tool_name=ticket.tool_name,
-        arguments=ticket.arguments,
-        status=ToolCallStatus.RESUMING if is_resumed else ToolCallStatus.CANCELLED,
-        updated_at=decision.updated_at,
-        resume_mode=ticket.resume_mode,
-        ticket_id=ticket.ticket_id,
-        suspension_id=ticket.suspension.id or None,
-        suspension_reason=ticket.suspension.action or None,
-        resume_input=decision,
-    )
+def _resumed_call(ticket: Ticket, decision: ToolCallResume) -> ToolCall:
+    """The call as it was suspended, or as it was edited by whoever decided."""
+    edited = decision.arguments
+    arguments = ticket.arguments if edited is None else edited
+    return ToolCall(id=ticket.call_id, name=ticket.tool_name, arguments=arguments)

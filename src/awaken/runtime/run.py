@@ -4,7 +4,7 @@ The loop and its steps are functions over this object. It decides nothing; it kn
 the transcript, the journal and the state together.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,13 +15,15 @@ from awaken.contracts.content import ContentBlock, text_of
 from awaken.contracts.events import AgentEvent, StepStart
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.inference import TokenUsage
-from awaken.contracts.lifecycle import RunStatus, Termination
-from awaken.contracts.loop_state import RUN_LIFECYCLE, StopStats
+from awaken.contracts.lifecycle import Cancelled, RunStatus, Termination
+from awaken.contracts.loop_state import PENDING_MESSAGES, RUN_LIFECYCLE, StopStats
 from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall
 from awaken.contracts.profile import ProfileAccess, ProfileStore
 from awaken.contracts.runs import RunRecord, RunRequest, Waiting
+from awaken.contracts.state import Clear, MutationBatch
 from awaken.contracts.suspension import Ticket
 
+from .alarm import Alarm
 from .cancellation import CancellationToken
 from .inbox import Inbox
 from .journal import Journal
@@ -67,6 +69,8 @@ class Run:
     journal: Journal
     feed: EventFeed
     token: CancellationToken
+    alarm: Alarm
+    """Rings when what the run waits for takes too long."""
     inbox: Inbox
     messages: list[Message]
     """The transcript: read by everybody, appended to by `append` only."""
@@ -124,6 +128,14 @@ class Run:
         """Whether somebody cancelled the run."""
         return self.token.cause is not None
 
+    @property
+    def ending(self) -> Termination | None:
+        """How the run has to end now, or None while it may go on.
+
+        Asked at every turn, because foreign code may swallow the cancellation it was sent.
+        """
+        return Cancelled(cause=self.cancel_cause) if self.is_cancelled else self.termination
+
     def emit(self, event: AgentEvent) -> None:
         """Show a live event to whoever watches."""
         if not self.feed.readers:
@@ -171,6 +183,20 @@ class Run:
         )
         self.append(marked)
 
+    def take_in_news(self) -> bool:
+        """Add what was sent to the run and not taken in yet; returns whether there was any."""
+        held = self.state.get(PENDING_MESSAGES)
+        if held:
+            self.state.commit(MutationBatch(ops=(Clear(key=PENDING_MESSAGES),)))
+        news = (*held, *self.inbox.drain())
+        for message in news:
+            self.append_user(message)
+        return bool(news)
+
+    def hold(self, messages: Iterable[Message]) -> None:
+        """Keep messages for later: the transcript has no place for them while calls wait."""
+        self.state.update(PENDING_MESSAGES, (*self.state.get(PENDING_MESSAGES), *messages))
+
     async def flush(self) -> None:
         """Make everything pending durable."""
         # Changed state goes along with the record of the run that it belongs to.
@@ -193,7 +219,7 @@ class Run:
             waiting=waiting,
             termination=termination,
             final_output=(self.response or None) if termination is not None else None,
-            steps=self.state.get(RUN_LIFECYCLE).step_count,
+            steps=self.step,
             usage=self.usage,
             finished_at=now if status is RunStatus.DONE else None,
             updated_at=now,

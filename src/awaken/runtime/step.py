@@ -27,20 +27,21 @@ from .tool_calls.settle import interrupt
 async def take_step(run: Run) -> StepOutcome:
     """Prepare, infer, and run the tools that the model asked for."""
     await _prepare(run)
-    if run.termination is not None:
-        return Finish(termination=run.termination)
+    if (ending := run.ending) is not None:
+        return Finish(termination=ending)
     response = await _infer(run)
     calls = _write_answer(run, response)
     await _after_inference(run, response)
-    if run.termination is not None:
+    if (ending := run.ending) is not None:
         interrupt(run, calls)
-        return Finish(termination=run.termination)
+        return Finish(termination=ending)
     if not calls:
         return _answered(run, response)
-    outcome = await run_calls(run, calls)
+    outcome = await run_calls(run, run.step_calls)
+    _refuse_rest(run, calls)
     _write_hint(run, response)
-    if run.termination is not None and outcome is CONTINUE:
-        return Finish(termination=run.termination)
+    if (ending := run.ending) is not None and outcome is CONTINUE:
+        return Finish(termination=ending)
     return outcome
 
 
@@ -69,11 +70,13 @@ async def _infer(run: Run) -> StreamResult:
 
 
 def _write_answer(run: Run, response: StreamResult) -> tuple[ToolCall, ...]:
-    """Append the answer to the transcript before anything can stop the run."""
+    """Append the answer to the transcript before anything can stop the run.
+
+    One that neither says nor asks for anything is left out: no vendor would take it back.
+    """
     calls = response.tool_calls
-    limit = run.services.limits.calls_per_step
-    run.step_calls = calls[:limit]
-    if response.content or calls:
+    run.step_calls = calls[: run.services.limits.calls_per_step]
+    if calls or response.text.strip():
         run.append(
             Message(
                 role=Role.ASSISTANT,
@@ -83,9 +86,7 @@ def _write_answer(run: Run, response: StreamResult) -> tuple[ToolCall, ...]:
                 metadata=run.metadata,
             )
         )
-    if len(calls) > limit:
-        interrupt(run, calls[limit:], f"Not executed: at most {limit} calls in one step.")
-    return run.step_calls
+    return calls
 
 
 async def _after_inference(run: Run, response: StreamResult) -> None:
@@ -106,7 +107,7 @@ def _answered(run: Run, response: StreamResult) -> StepOutcome:
     if output is None:
         return Finish(termination=NaturalEnd())
     try:
-        run.output = output.decode(run.response)
+        run.output = output.decode(response.text)
     except OutputInvalid as error:
         return _ask_again(run, error)
     return Finish(termination=NaturalEnd())
@@ -116,8 +117,14 @@ def _ask_again(run: Run, error: OutputInvalid) -> StepOutcome:
     run.output_retries += 1
     if run.output_retries > run.services.limits.output_retries:
         return Finish(termination=Failed(message=str(error), code=error.code))
-    _tell_model(run, f"The answer does not fit the required schema: {error}. Answer again.")
+    _tell_model(run, f"{error} Answer again.")
     return CONTINUE
+
+
+def _refuse_rest(run: Run, calls: tuple[ToolCall, ...]) -> None:
+    """Answer the calls that are too many for one step; after the others, to keep the order."""
+    limit = run.services.limits.calls_per_step
+    interrupt(run, calls[limit:], f"Not executed: at most {limit} calls in one step.")
 
 
 def _write_hint(run: Run, response: StreamResult) -> None:

@@ -53,10 +53,11 @@ class StopRules:
         """Compile the conditions of a spec.
 
         Raises:
-            InvalidSpec: A pattern is not valid RE2.
+            InvalidSpec: A pattern is not valid RE2, or a limit makes no sense.
         """
         patterns = []
         for condition in spec.stop_conditions:
+            _check_limits(spec.id, condition)
             if isinstance(condition, ContentMatch):
                 patterns.append((condition.pattern, _compiled(spec.id, condition.pattern)))
         return cls(
@@ -82,9 +83,9 @@ class StopRules:
             case MaxRounds(rounds=limit):
                 holds, detail = _reached(stats.rounds, limit)
             case Timeout(seconds=limit):
-                holds, detail = _reached(stats.active_ms, limit * 1000)
+                holds, detail = _exceeded(stats.active_ms, limit * 1000)
             case TokenBudget(max_total=limit):
-                holds, detail = _reached(_spent(progress.usage) - 1, limit)
+                holds, detail = _exceeded(_spent(progress.usage), limit)
             case ConsecutiveErrors(max=limit):
                 holds, detail = _reached(stats.consecutive_errors, limit)
             case StopOnTool(tool_name=name):
@@ -111,6 +112,8 @@ def advanced(
 
 
 _WINDOW_MAX = 32
+_QUIET = re2.Options()
+_QUIET.log_errors = False
 
 
 def _fingerprint(calls: tuple[ToolCall, ...]) -> str:
@@ -132,10 +135,28 @@ def _reached(value: int, limit: int) -> tuple[bool, str]:
     return 0 < limit <= value, f"{value} of {limit}"
 
 
+def _exceeded(value: int, limit: int) -> tuple[bool, str]:
+    return 0 < limit < value, f"{value} of {limit}"
+
+
+def _check_limits(agent_id: str, condition: StopCondition) -> None:
+    what = f"Stop condition '{condition.__struct_config__.tag}' of agent '{agent_id}'"
+    for name in condition.__struct_fields__:
+        limit = getattr(condition, name)
+        if isinstance(limit, int) and limit < 0:
+            raise InvalidSpec(what=what, problem=f"{name} must not be negative")
+    if isinstance(condition, LoopDetection) and not (
+        condition.window == 0 or 2 <= condition.window <= _WINDOW_MAX
+    ):
+        raise InvalidSpec(what=what, problem=f"window must be 0 (off) or 2 to {_WINDOW_MAX}")
+
+
 def _compiled(agent_id: str, pattern: str) -> "re2._Regexp":
     try:
-        return re2.compile(pattern)
+        return re2.compile(pattern, _QUIET)
     except re2.error as error:
+        (reason,) = error.args
+        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
         raise InvalidSpec(
-            what=f"Stop condition of agent '{agent_id}'", problem=f"not a RE2 pattern: {error}"
+            what=f"Stop condition of agent '{agent_id}'", problem=f"not a RE2 pattern: {text}"
         ) from error

@@ -20,16 +20,18 @@ class SystemClock:
 
 
 _COUNTER_MAX = 0xFFF
+_VARIANT = 2 << 62
 
 
 class Uuid7Source:
     """UUIDv7 ids that sort in the order they were made by this process."""
 
-    __slots__ = ("__weakref__", "_counter", "_last_ms", "_random")
+    __slots__ = ("__weakref__", "_counter", "_last_ms", "_prefix", "_random")
 
     def __init__(self) -> None:
         self._random = random.Random(os.urandom(16))
         self._last_ms = 0
+        self._prefix = ""
         self._counter = 0
         # A forked child would otherwise repeat its parent's random numbers.
         os.register_at_fork(after_in_child=self._reseed)
@@ -38,16 +40,19 @@ class Uuid7Source:
         """Return a fresh id."""
         now = time.time_ns() // 1_000_000
         if now > self._last_ms:
-            self._last_ms, self._counter = now, 0
+            self._begin(now)
         elif self._counter < _COUNTER_MAX:
             self._counter += 1
         else:
             # The counter of this millisecond is used up: borrow the next one, order is kept.
-            self._last_ms, self._counter = self._last_ms + 1, 0
-        value = (self._last_ms << 80) | (7 << 76) | (self._counter << 64)
-        value |= (2 << 62) | self._random.getrandbits(62)
-        text = f"{value:032x}"
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+            self._begin(self._last_ms + 1)
+        tail = f"{_VARIANT | self._random.getrandbits(62):x}"
+        return f"{self._prefix}{self._counter:03x}-{tail[:4]}-{tail[4:]}"
+
+    def _begin(self, now: int) -> None:
+        text = f"{now:012x}"
+        self._last_ms, self._counter = now, 0
+        self._prefix = f"{text[:8]}-{text[8:]}-7"
 
     def _reseed(self) -> None:
         self._random.seed(os.urandom(16))

@@ -4,3 +4,25 @@ Belongs here: conformance suites, fake time and ids, scripted models, schedules 
 Does not: anything that production code needs.
 May import: contracts and the runtime. Never a store, a provider or pytest.
 """
+
+from .fakes import EventRecorder, FakeClock, SequentialIds
+from .scripted_model import (
+    Chunks,
+    Reasoning,
+    ScriptedModel,
+    ScriptExhausted,
+    ToolCalls,
+    Turn,
+)
+
+__all__ = [
+    "Chunks",
+    "EventRecorder",
+    "FakeClock",
+    "Reasoning",
+    "ScriptExhausted",
+    "ScriptedModel",
+    "SequentialIds",
+    "ToolCalls",
+    "Turn",
+]

@@ -13,6 +13,7 @@ from awaken.contracts.content import Text, Thinking
 from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.events import (
     AgentEvent,
+    ErrorEvent,
     InferenceComplete,
     ReasoningEncryptedValue,
     RunFinish,
@@ -261,6 +262,7 @@ class _EventOrder:
         self.problems: list[str] = []
         self.run_id: str | None = None
         self._has_snapshots = has_snapshots
+        self._has_begun = False
         self._ended_runs: set[str] = set()
         self._where = ""
         self._step = 0
@@ -272,6 +274,8 @@ class _EventOrder:
         self._call_count = 0
         self._last_ready = -1
         self._settled: set[str] = set()
+        self._suspended: set[str] = set()
+        """Calls that this activation suspended; their outcome comes whenever it is decided."""
         self._ready: set[str] = set()
         self._last_result: dict[int, int] = {}
         """Step to the place of its last result in this activation."""
@@ -281,7 +285,10 @@ class _EventOrder:
         if isinstance(event, RunStart):
             self._start_run(event)
         elif self.run_id is None:
-            self._note("only run_start may come here")
+            # A run that could not even be written has nothing but its error to show.
+            if not isinstance(event, ErrorEvent) or self._has_begun:
+                self._note("only run_start may come here")
+            self._has_begun = True
         elif is_terminal(event):
             self._end_activation(event)
         elif isinstance(event, StepStart):
@@ -301,17 +308,20 @@ class _EventOrder:
         if event.run_id in self._ended_runs:
             self._note(f"run {event.run_id!r} has ended")
         self.run_id = event.run_id
+        self._has_begun = True
         self._in_step, self._is_replay = False, True
         self._unsnapped = None
         self._last_result = {}
+        self._suspended.clear()
 
     def _end_activation(self, event: AgentEvent) -> None:
         run_id, self.run_id = self.run_id or "", None
-        if self._in_step:
-            self._note("the last step has no step_end")
         if not isinstance(event, RunFinish):
+            # A step that could not be made durable cannot be said to have ended.
             self._ended_runs.add(run_id)
             return
+        if self._in_step:
+            self._note("the last step has no step_end")
         if event.run_id != run_id:
             self._note(f"run {run_id!r} was started, run {event.run_id!r} finishes")
         if not isinstance(event.termination, Suspended):
@@ -379,7 +389,7 @@ class _EventOrder:
                 self._last_ready = place
                 self._ready.add(call_id)
             case ToolCallDone() | ToolCallResumed():
-                if call_id in self._ready:
+                if call_id in self._ready and call_id not in self._suspended:
                     if place <= self._last_result.get(step, -1):
                         self._note(f"the result of {call_id!r} is not in call order")
                     self._last_result[step] = place
@@ -388,7 +398,9 @@ class _EventOrder:
     def _see_outcome(self, call_id: str, event: ToolCallDone | ToolCallResumed) -> None:
         if call_id in self._settled:
             self._note(f"call {call_id!r} has two outcomes")
-        if isinstance(event, ToolCallResumed) or event.outcome is not ToolCallOutcome.SUSPENDED:
+        if isinstance(event, ToolCallDone) and event.outcome is ToolCallOutcome.SUSPENDED:
+            self._suspended.add(call_id)
+        else:
             self._settled.add(call_id)
 
 

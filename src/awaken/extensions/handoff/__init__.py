@@ -1,4 +1,8 @@
 """Handing a conversation over to another agent on the same thread.
 
-`plugin.HandoffPlugin` offers the model a tool for it; the loop does the switch at the next step.
+`HandoffPlugin` offers the model a tool for it; the loop does the switch at the next step.
 """
+
+from .plugin import HandoffPlugin
+
+__all__ = ["HandoffPlugin"]

@@ -61,9 +61,10 @@ async def _execute(run: Run, entry: QueuedAction, context: PhaseContext) -> Effe
     """Execute one action; None when it became a dead letter."""
     done = StateCommand().update(PENDING_ACTIONS, ("remove", entry.id))
     try:
-        spec, handler = run.agent.env.actions[entry.action.key]
+        plugin, spec, handler = run.agent.env.actions[entry.action.key]
         payload = msgspec.convert(entry.action.payload, spec.payload_type)
-        fresh = msgspec.structs.replace(context, snapshot=run.state.snapshot())
+        snapshot, own = run.state.snapshot(), run.own.get(plugin)
+        fresh = msgspec.structs.replace(context, snapshot=snapshot, own=own)
         command = await handler(fresh, payload) or StateCommand()
         return await submit(run, command.extend(done))
     except Exception as error:

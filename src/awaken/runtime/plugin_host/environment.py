@@ -36,18 +36,20 @@ class ExecutionEnv:
     """
 
     __slots__ = (
-        "actions", "effects", "gates", "hooks", "keys", "observers",
+        "actions", "activated", "effects", "gates", "hooks", "keys", "observers",
         "plugins", "profile_keys", "tools", "transforms",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.plugins: list[Plugin] = []
+        self.activated: list[Plugin] = []
+        """Those of them that do something when a run begins."""
         self.keys: dict[str, StateKey[Any, Any]] = {}
         self.profile_keys: dict[str, ProfileKey[Any]] = {}
         self.hooks: dict[Phase, list[tuple[str, PhaseHook]]] = {}
         self.observers: dict[Phase, list[tuple[str, PhaseObserver]]] = {}
         self.gates: list[tuple[str, ToolGate]] = []
-        self.actions: dict[str, tuple[ScheduledActionSpec[Any], ActionHandler]] = {}
+        self.actions: dict[str, tuple[str, ScheduledActionSpec[Any], ActionHandler]] = {}
         self.effects: dict[str, tuple[EffectSpec[Any], EffectHandler]] = {}
         self.tools: dict[str, Tool] = {}
         self.transforms: list[RequestTransform] = []
@@ -65,7 +67,7 @@ class ExecutionEnv:
         Raises:
             DuplicateRegistration: Two plugins have one name, or offer one tool id.
             HandlerAlreadyRegistered: Two plugins handle one action or effect.
-            KeyAlreadyRegistered: Two plugins declare different keys of one name.
+            KeyAlreadyRegistered: Two plugins declare different (profile) keys of one name.
         """
         env = cls()
         names = [plugin.name for plugin in plugins]
@@ -78,15 +80,22 @@ class ExecutionEnv:
             env._add(plugin, is_active=not active or plugin.name in active)
         return env
 
+    @property
+    def has_behaviour(self) -> bool:
+        """Whether any plugin acts on runs, so that somebody could look at a run's state."""
+        return bool(self.hooks or self.observers or self.gates)
+
     def own_objects(self, run: RunIdentity, agent: AgentSpec) -> dict[str, Any]:
         """Let every plugin make its object for one run."""
-        made = {plugin.name: plugin.activate(run, agent) for plugin in self.plugins}
+        made = {plugin.name: plugin.activate(run, agent) for plugin in self.activated}
         return {name: own for name, own in made.items() if own is not None}
 
     def _add(self, plugin: Plugin, *, is_active: bool) -> None:
         declared = Registrations(plugin.name)
         plugin.register(declared)
         self.plugins.append(plugin)
+        if _takes_part(plugin):
+            self.activated.append(plugin)
         self._add_structure(declared)
         if is_active:
             self._add_behaviour(declared)
@@ -95,14 +104,17 @@ class ExecutionEnv:
         for key in declared.keys:
             if self.keys.setdefault(key.name, key) is not key:
                 raise KeyAlreadyRegistered(key=key.name)
-        self.profile_keys.update(declared.profile_keys)
+        for name, profile_key in declared.profile_keys.items():
+            if self.profile_keys.setdefault(name, profile_key) is not profile_key:
+                raise KeyAlreadyRegistered(key=name)
         for name in declared.actions:
             if name in self.actions:
                 raise HandlerAlreadyRegistered(kind="action", key=name)
         for name in declared.effects:
             if name in self.effects:
                 raise HandlerAlreadyRegistered(kind="effect", key=name)
-        self.actions.update(declared.actions)
+        for name, (spec, handler) in declared.actions.items():
+            self.actions[name] = (declared.plugin_name, spec, handler)
         self.effects.update(declared.effects)
 
     def _add_behaviour(self, declared: Registrations) -> None:
@@ -117,3 +129,8 @@ class ExecutionEnv:
             if tool_id in self.tools:
                 raise DuplicateRegistration(kind="Tool", name=tool_id)
             self.tools[tool_id] = tool
+
+
+def _takes_part(plugin: Plugin) -> bool:
+    kind = type(plugin)
+    return kind.activate is not Plugin.activate or kind.on_activate is not Plugin.on_activate

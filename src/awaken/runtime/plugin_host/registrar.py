@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from awaken.contracts.errors import (
     DuplicateRegistration,
     HandlerAlreadyRegistered,
+    InvalidSpec,
     KeyAlreadyRegistered,
 )
 from awaken.contracts.phases import Phase
@@ -60,10 +61,12 @@ class Registrations:
 
     def hook(self, phase: Phase, hook: PhaseHook) -> None:
         """Run a pure hook in a phase."""
+        self._check_phase(phase)
         self.hooks.append((phase, hook))
 
     def observer(self, phase: Phase, observer: PhaseObserver) -> None:
         """Run an observer after a phase."""
+        self._check_phase(phase)
         self.observers.append((phase, observer))
 
     def gate(self, gate: ToolGate) -> None:
@@ -95,6 +98,13 @@ class Registrations:
     def transform(self, transform: RequestTransform) -> None:
         """Rewrite requests."""
         self.transforms.append(transform)
+
+    def _check_phase(self, phase: Phase) -> None:
+        if phase is Phase.TOOL_GATE:
+            raise InvalidSpec(
+                what=f"Plugin '{self.plugin_name}'",
+                problem="no hook runs in tool_gate; use gate() or policy()",
+            )
 
 
 def _gate_of(policy: ToolPolicy) -> Callable[[ToolGateContext], Awaitable[GateDecision | None]]:

@@ -6,7 +6,7 @@ one changes nothing.
 
 from collections.abc import Callable
 
-from awaken.contracts.errors import InvalidSpec, UsageError
+from awaken.contracts.errors import AwakenError, InvalidSpec
 
 from .registries import RegistrySet
 from .resolver import ResolvedAgent, resolve
@@ -27,7 +27,7 @@ class RegistrySnapshot:
 
         Raises:
             UnknownAgent: It is not registered.
-            UsageError: It cannot be resolved; the error names what is missing.
+            AwakenError: It cannot be resolved; the error names what is missing.
         """
         known = self._resolved.get(agent_id)
         if known is None:
@@ -40,8 +40,8 @@ class RegistrySnapshot:
         for agent_id in sorted(self.registries.agents):
             try:
                 self.resolve(agent_id)
-            except UsageError as error:
-                found.append(f"{agent_id}: {error}")
+            except AwakenError as error:
+                found.append(f"{agent_id}: {str(error).rstrip('.')}")
         return found
 
 

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jsonschema_rs
-
 from awaken.authoring.frontend import FrontEndTool
+from awaken.authoring.json_schemas import JsonSchema
 from awaken.authoring.output import OutputType
 from awaken.contracts.backends import ExecutionBackend
 from awaken.contracts.errors import (
@@ -60,7 +59,7 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
 
     Raises:
         UnknownAgent: It is not registered.
-        UnknownReference: It names a model, provider, plugin or backend that is not registered.
+        UnknownReference: It names a provider, plugin, agent or backend that is not registered.
         InvalidPluginConfig: A config section does not fit its plugin's schema.
         DuplicateRegistration: Two tools have one id.
     """
@@ -71,6 +70,7 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
     client, upstream_model = _model(registries, source)
     plugins = _plugins(registries, source)
     _check_sections(spec, plugins)
+    _check_delegates(registries, spec)
     env = ExecutionEnv.compiled(
         plugins, active=spec.active_hook_filter, runtime_owned=(LoopActions(),)
     )
@@ -131,17 +131,25 @@ def _plugins(registries: RegistrySet, source: AgentSource) -> tuple[Plugin, ...]
 
 
 def _check_sections(spec: AgentSpec, plugins: Iterable[Plugin]) -> None:
-    for plugin in plugins:
-        for section in plugin.config_sections():
-            if section.name not in spec.sections:
-                continue
-            error = next(
-                iter(jsonschema_rs.iter_errors(section.schema, spec.sections[section.name])), None
+    """Refuse a section that does not fit its plugin, or that no plugin of the agent reads."""
+    declared = {section.name: section for plugin in plugins for section in plugin.config_sections()}
+    for name, config in spec.sections.items():
+        if name not in declared:
+            problem = f"no plugin of the agent reads it; known sections: {_names(declared)}"
+            raise InvalidPluginConfig(section=name, agent_id=spec.id, problem=problem)
+        schema = JsonSchema(declared[name].schema, what=f"schema of section '{name}'")
+        violations = schema.violations(config)
+        if violations:
+            problem = "; ".join(violations)
+            raise InvalidPluginConfig(section=name, agent_id=spec.id, problem=problem)
+
+
+def _check_delegates(registries: RegistrySet, spec: AgentSpec) -> None:
+    for name in spec.delegates:
+        if name not in registries.agents:
+            raise UnknownReference(
+                owner=f"Agent '{spec.id}'", kind="agent", name=name, known=_names(registries.agents)
             )
-            if error is not None:
-                raise InvalidPluginConfig(
-                    section=section.name, agent_id=spec.id, problem=error.message
-                )
 
 
 def _tools(

@@ -62,25 +62,27 @@ class StateStore:
         self.revision = 0
         self.written: dict[str, int] = {}
         """Key name → the revision that last wrote it; tells whether a snapshot is stale."""
-        self.changed: set[str] = set()
-        """Persistent keys written since the caller last took them."""
+        self.changed: dict[StateKey[Any, Any], StoredValue | None] = {}
+        """Persistent keys written since the caller last took them, ready to be stored."""
         self._keys: dict[str, StateKey[Any, Any]] = {key.name: key for key in keys}
         self._values: Mapping[str, Any] = {}
-        self._stored: dict[str, StoredValue] = {}
+        self._stored: Mapping[str, StoredValue] = {}
         self._plugins: dict[str, dict[str, bool]] = {}
         self._hooks: list[CommitHook] = []
 
     def snapshot(self) -> Snapshot:
         """Return an immutable view."""
-        return Snapshot(self.revision, self._values)
+        return Snapshot(self.revision, self._values, self._stored)
 
     def get(self, key: StateKey[V, Any]) -> V:
         """Return the key's current value, or its default."""
+        if key.name in self._stored:
+            return self.snapshot().get(key)
         return self._values.get(key.name, key.default)  # type: ignore[no-any-return]
 
     def has(self, key: StateKey[Any, Any]) -> bool:
         """Whether the key has a value."""
-        return key.name in self._values
+        return key.name in self._values or key.name in self._stored
 
     def commit(self, batch: MutationBatch) -> int:
         """Apply a batch whole; returns the revision.
@@ -88,6 +90,7 @@ class StateStore:
         Raises:
             RevisionConflict: The batch was made for another revision.
             UnknownKey: A key is not registered.
+            KeyCodecError: A new value could not be stored, or not be read back.
         """
         if not batch.ops:
             return self.revision
@@ -100,7 +103,9 @@ class StateStore:
         values = dict(self._values)
         for op in batch.ops:
             _apply(values, op)
-        self._swap(values, batch)
+        # Encoded here, so that a value that cannot be stored is refused while nothing has changed.
+        changed = _encoded(values, batch)
+        self._swap(values, changed, batch)
         return self.revision
 
     def update(self, key: StateKey[V, U], update: U) -> int:
@@ -108,17 +113,23 @@ class StateStore:
         return self.commit(MutationBatch(ops=(Update(key=key, update=update),)))
 
     def declare(self, keys: Iterable[StateKey[Any, Any]]) -> None:
-        """Register keys; the same key again is harmless, another of the same name is not.
+        """Register keys, all or none; the same key again is harmless.
 
         Raises:
             KeyAlreadyRegistered: A different key has the name.
+            KeyCodecError: A value stored under the name does not fit its key.
         """
+        fresh: dict[str, StateKey[Any, Any]] = {}
         for key in keys:
-            known = self._keys.setdefault(key.name, key)
+            known = self._keys.get(key.name) or fresh.setdefault(key.name, key)
             if known is not key:
                 raise KeyAlreadyRegistered(key=key.name)
-            if key.name in self._stored:
-                self._values = {**self._values, key.name: key.decode(self._stored.pop(key.name))}
+        stored = self._stored
+        decoded = {n: key.decode(stored[n]) for n, key in fresh.items() if n in stored}
+        self._keys.update(fresh)
+        if decoded:
+            self._values = {**self._values, **decoded}
+            self._stored = {name: kept for name, kept in stored.items() if name not in decoded}
 
     def install(self, plugin: str, keys: Mapping[StateKey[Any, Any], bool]) -> None:
         """Register a plugin's keys, all or none; the flag says whether a value outlives it.
@@ -183,24 +194,23 @@ class StateStore:
         }
         return PersistedState(revision=self.revision, extensions=extensions)
 
-    def shown(self) -> dict[str, Any]:
-        """The persistent values as plain JSON, for readers."""
+    def shown(self, *more: StateKey[Any, Any]) -> dict[str, Any]:
+        """The persistent values, and those of the keys given, as plain JSON for readers."""
         values = {
             name: msgspec.to_builtins(value)
             for name, value in self._values.items()
-            if (key := self._keys.get(name)) is not None and key.persistent
+            if (key := self._keys.get(name)) is not None and (key.persistent or key in more)
         }
         return {"revision": self.revision, "extensions": values}
 
     def take_changes(self) -> tuple[dict[str, StoredValue | None], dict[str, StoredValue | None]]:
-        """Encode what changed since the last call, as (thread-scoped, run-scoped) values."""
+        """Return what changed since the last call, as (thread-scoped, run-scoped) values."""
         thread: dict[str, StoredValue | None] = {}
         run: dict[str, StoredValue | None] = {}
-        for name in sorted(self.changed):
-            key = self._keys[name]
+        for key, value in sorted(self.changed.items(), key=lambda item: item[0].name):
             target = thread if key.scope is StateScope.THREAD else run
-            target[name] = key.encode(self._values[name]) if name in self._values else None
-        self.changed.clear()
+            target[key.name] = value
+        self.changed = {}
         return thread, run
 
     def clear_run_scoped(self) -> None:
@@ -211,14 +221,18 @@ class StateStore:
             if name not in self._keys or self._keys[name].scope is not StateScope.RUN
         }
 
-    def _swap(self, values: Mapping[str, Any], batch: MutationBatch) -> None:
+    def _swap(
+        self,
+        values: Mapping[str, Any],
+        changed: Mapping[StateKey[Any, Any], StoredValue | None],
+        batch: MutationBatch,
+    ) -> None:
         previous = self.revision
         self._values = values
         self.revision = previous + 1
+        self.changed.update(changed)
         for op in batch.ops:
             self.written[op.key.name] = self.revision
-            if op.key.persistent:
-                self.changed.add(op.key.name)
         if self._hooks:
             notice = CommitNotice(
                 previous_revision=previous,
@@ -236,3 +250,10 @@ def _apply(values: dict[str, Any], op: Update | Clear) -> None:
         values[key.name] = key.applied(values.get(key.name, key.default), op.update)
     else:
         values.pop(key.name, None)
+
+
+def _encoded(
+    values: Mapping[str, Any], batch: MutationBatch
+) -> dict[StateKey[Any, Any], StoredValue | None]:
+    touched = dict.fromkeys(op.key for op in batch.ops if op.key.persistent)
+    return {key: key.encode(values[key.name]) if key.name in values else None for key in touched}

@@ -10,12 +10,13 @@ import logging
 
 import msgspec
 
+from awaken.contracts.content import encodable
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.messages import ToolCall
-from awaken.contracts.state import Snapshot
+from awaken.contracts.state import Snapshot, StateCommand
 from awaken.contracts.storage import ToolRecord, ToolRecordStatus
-from awaken.contracts.suspension import ResumeMode, ToolCallResume
+from awaken.contracts.suspension import DecisionAction, ResumeMode, ToolCallResume
 from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools import (
@@ -23,20 +24,29 @@ from awaken.contracts.tools import (
     Tool,
     ToolEffect,
     ToolError,
+    ToolInternalError,
     ToolNotFound,
     ToolOutput,
     ToolTimeout,
 )
 from awaken.runtime.run import Run
 
+from .results import kept
+
 logger = logging.getLogger(__name__)
+
+DECLINED = "The call was declined."
+
+ERROR_CHARS = 10_000
+"""The longest error text that is kept."""
 
 
 class Attempt:
     """A call on its way from the model's request to its result."""
 
     __slots__ = (
-        "arguments", "arguments_hash", "call", "context", "number", "output", "resume", "tool",
+        "arguments", "arguments_hash", "call", "context", "deadline", "is_late", "number",
+        "output", "resume", "tool", "updates",
     )  # fmt: skip
 
     def __init__(self, call: ToolCall, resume: ToolCallResume | None) -> None:
@@ -47,16 +57,21 @@ class Attempt:
         self.arguments_hash = ""
         self.context: ToolContext | None = None
         self.output: ToolOutput | None = None
+        self.updates: tuple[tuple[str, object], ...] = ()
         self.number = 1
+        self.deadline = 0.0
+        """When the tool must be over, in the loop's time; once late, when it is given up."""
+        self.is_late = False
+
+    @property
+    def is_journalled(self) -> bool:
+        """Whether the call's intent and its result are written down on their own."""
+        return self.tool is not None and self.tool.descriptor.effect is not ToolEffect.NONE
 
     @property
     def needs_intent(self) -> bool:
         """Whether an intent must be durable before the tool's code runs."""
-        return (
-            self.output is None
-            and self.tool is not None
-            and self.tool.descriptor.effect is not ToolEffect.NONE
-        )
+        return self.output is None and self.is_journalled
 
 
 class ToolLine:
@@ -80,13 +95,16 @@ class ToolLine:
 def prepared(run: Run, call: ToolCall, resume: ToolCallResume | None = None) -> Attempt:
     """Make an attempt whose arguments fit its tool; otherwise it already has its error result."""
     attempt = Attempt(call, resume)
+    if resume is not None:
+        attempt.output = _decided(run, call, resume)
+        if attempt.output is not None:
+            return attempt
     try:
         tool = attempt.tool = _known_tool(run, call)
-        if tool.descriptor.effect is not ToolEffect.NONE:
-            attempt.arguments_hash = _checked_hash(run, call)
-        attempt.output = _decided(run, call, resume)
-        if attempt.output is None:
-            attempt.arguments = tool.validate(call.arguments)
+        data = _checked_json(run, call)
+        if attempt.is_journalled:
+            attempt.arguments_hash = hashlib.blake2b(data, digest_size=16).hexdigest()
+        attempt.arguments = tool.validate(call.arguments)
     except ToolError as error:
         attempt.output = failed(call.name, error)
     except Exception as error:
@@ -112,45 +130,76 @@ def intent(run: Run, attempt: Attempt) -> ToolRecord:
 def finished(run: Run, attempt: Attempt) -> ToolRecord:
     """The journal entry that says: this call is over, with this result."""
     assert attempt.output is not None
-    command = attempt.output.command
-    updates = tuple(
-        (op.key.name, msgspec.to_builtins(getattr(op, "update", None))) for op in command.patch.ops
-    )
     return msgspec.structs.replace(
         intent(run, attempt),
         status=ToolRecordStatus.FINISHED,
         result=attempt.output.result,
-        updates=updates,
+        updates=attempt.updates,
     )
 
 
 async def perform(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolOutput:
-    """Run the tool on a snapshot, within its time and its number of slots."""
-    tool, call = attempt.tool, attempt.call
+    """Run the tool on a snapshot; what a late one returns or raises is ignored."""
+    call = attempt.call
+    attempt.updates = ()
+    try:
+        output = _storable(run, attempt, await _executed(run, attempt, snapshot))
+    except ToolError as error:
+        output = failed(call.name, error)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if not attempt.is_late and (task is None or task.cancelling()):
+            raise
+        output = failed(call.name, ToolError("the tool cancelled itself"))
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # A tool that wants to exit must not take its host along.
+        if not isinstance(error, AwakenError):
+            logger.warning("Tool '%s' raised.", call.name, exc_info=True)
+        output = failed(call.name, ToolError(f"{type(error).__name__}: {error}"))
+    return timed_out(run, attempt) if attempt.is_late else output
+
+
+async def _executed(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolOutput:
+    tool = attempt.tool
     assert tool is not None
     context = attempt.context = _context(run, attempt, snapshot)
     slot = run.services.tool_slots.of(tool.descriptor)
-    timeout_ms = tool.descriptor.timeout_ms or run.services.limits.tool_timeout_ms
-    limit = asyncio.timeout(timeout_ms / 1000)
+    if slot is None:
+        return await tool.execute(attempt.arguments, context)
+    async with slot:
+        return await tool.execute(attempt.arguments, context)
+
+
+def _storable(run: Run, attempt: Attempt, output: ToolOutput) -> ToolOutput:
+    """Return the output as it is kept, and note its updates if they are to be journalled."""
+    if attempt.is_journalled:
+        attempt.updates = _journalled(output.command)
+    result = kept(run, attempt.call.name, output.result)
+    return output if result is output.result else msgspec.structs.replace(output, result=result)
+
+
+def _journalled(command: StateCommand) -> tuple[tuple[str, object], ...]:
     try:
-        async with limit:
-            if slot is None:
-                return await tool.execute(attempt.arguments, context)
-            async with slot:
-                return await tool.execute(attempt.arguments, context)
-    except ToolError as error:
-        return failed(call.name, error)
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        return failed(call.name, ToolError("the tool cancelled itself"))
-    except Exception as error:
-        if limit.expired():
-            return failed(call.name, ToolTimeout(f"no result within {timeout_ms} ms"))
-        if not isinstance(error, AwakenError):
-            logger.warning("Tool '%s' raised.", call.name, exc_info=True)
-        return failed(call.name, ToolError(f"{type(error).__name__}: {error}"))
+        return tuple(
+            (op.key.name, msgspec.to_builtins(getattr(op, "update", None)))
+            for op in command.patch.ops
+        )
+    except TypeError as error:
+        message = f"a state update has no JSON form: {error}"
+        raise ToolInternalError(message) from error
+
+
+def timeout_of(run: Run, attempt: Attempt) -> int:
+    """How long the tool may take, in milliseconds."""
+    assert attempt.tool is not None
+    return attempt.tool.descriptor.timeout_ms or run.services.limits.tool_timeout_ms
+
+
+def timed_out(run: Run, attempt: Attempt) -> ToolOutput:
+    """The output of a call that took too long, whatever its tool says later."""
+    text = f"no result within {timeout_of(run, attempt)} ms"
+    return failed(attempt.call.name, ToolTimeout(text))
 
 
 def failed(tool_name: str, error: ToolError) -> ToolOutput:
@@ -158,7 +207,8 @@ def failed(tool_name: str, error: ToolError) -> ToolOutput:
     metadata: dict[str, object] = {"code": error.code}
     if isinstance(error, ToolTimeout):
         metadata["timed_out"] = True
-    return ToolOutput(result=ToolResult.error(tool_name, str(error), **metadata))
+    text = encodable(str(error)[:ERROR_CHARS])
+    return ToolOutput(result=ToolResult.error(tool_name, text, **metadata))
 
 
 def _known_tool(run: Run, call: ToolCall) -> Tool:
@@ -168,14 +218,16 @@ def _known_tool(run: Run, call: ToolCall) -> Tool:
     return tool
 
 
-def _decided(run: Run, call: ToolCall, resume: ToolCallResume | None) -> ToolOutput | None:
-    """The output of a call whose decision is its result."""
+def _decided(run: Run, call: ToolCall, resume: ToolCallResume) -> ToolOutput | None:
+    """The output of a call whose decision is its result; its tool is not even looked up."""
+    if resume.action is DecisionAction.CANCEL:
+        message = None if resume.result is not None else resume.reason or DECLINED
+        return ToolOutput(result=ToolResult.success(call.name, resume.result, message))
     ticket = run.tickets.get(call.id)
-    if resume is None or ticket is None:
+    if ticket is None or ticket.resume_mode is not ResumeMode.USE_DECISION_AS_TOOL_RESULT:
         return None
-    if ticket.resume_mode is not ResumeMode.USE_DECISION_AS_TOOL_RESULT:
-        return None
-    return ToolOutput(result=ToolResult.success(call.name, resume.result))
+    heard = ticket.held or resume
+    return ToolOutput(result=ToolResult.success(call.name, heard.result))
 
 
 def _context(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolContext:
@@ -193,14 +245,15 @@ def _context(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolContext:
         ticket = run.tickets.get(call.id)
         context.resume = attempt.resume
         if ticket is not None:
+            context.resume = ticket.held or attempt.resume
             context.suspension_id = ticket.suspension.id or None
             context.suspension_reason = ticket.suspension.action or None
     return context
 
 
-def _checked_hash(run: Run, call: ToolCall) -> str:
+def _checked_json(run: Run, call: ToolCall) -> bytes:
     data = msgspec.json.encode(call.arguments, order="sorted")
     limit = run.services.limits.argument_bytes
     if len(data) > limit:
         raise InvalidArguments(f"{len(data)} bytes, the limit is {limit}")
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+    return data

@@ -14,16 +14,34 @@ from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import BeforeToolExecuteContext, Block, GateDecision, SetResult
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.tool_results import ToolResult, ToolStatus
-from awaken.contracts.tools import ToolOutput
+from awaken.contracts.tools import ToolError, ToolOutput
 from awaken.runtime.concurrency import Siblings
 from awaken.runtime.contexts import tool_phase_context
 from awaken.runtime.outcomes import CONTINUE, SUSPEND, Finish, StepOutcome
 from awaken.runtime.phases.runner import has_work, run_phase
 from awaken.runtime.run import Run
 
-from .attempt import Attempt, finished, intent, perform, prepared
+from .attempt import (
+    Attempt,
+    failed,
+    finished,
+    intent,
+    perform,
+    prepared,
+    timed_out,
+    timeout_of,
+)
 from .gate import ask_gates
-from .settle import apply_updates, interrupt, put_states, settle, write_result
+from .results import kept
+from .settle import (
+    CANCELLED,
+    INTERRUPTED,
+    apply_updates,
+    interrupt,
+    put_states,
+    settle,
+    write_result,
+)
 
 NO_RESUMES: Mapping[str, ToolCallResume] = {}
 
@@ -50,7 +68,7 @@ async def run_calls(
         if decision is None:
             passed.append(call)
         else:
-            await settle(run, call, _answer(call, decision), resume)
+            await settle(run, call, _answer(run, call, decision), resume)
     await _execute(run, passed, resumes)
     return SUSPEND if run.tickets else CONTINUE
 
@@ -64,9 +82,9 @@ async def _refuse(run: Run, call: ToolCall, decision: Block, resume: ToolCallRes
     await settle(run, call, ToolOutput(result=result), resume)
 
 
-def _answer(call: ToolCall, decision: GateDecision) -> ToolOutput:
+def _answer(run: Run, call: ToolCall, decision: GateDecision) -> ToolOutput:
     if isinstance(decision, SetResult):
-        return ToolOutput(result=decision.result)
+        return ToolOutput(result=kept(run, call.name, decision.result))
     assert not isinstance(decision, Block)
     return ToolOutput(result=ToolResult.suspended(call.name, decision.ticket))
 
@@ -92,8 +110,7 @@ async def _execute_group(run: Run, attempts: Sequence[Attempt]) -> None:
     """Run attempts side by side, and settle each as soon as those before it are settled."""
     await _before(run, attempts)
     running = [attempt for attempt in attempts if attempt.output is None]
-    snapshot = run.state.snapshot()
-    siblings = Siblings([perform(run, attempt, snapshot) for attempt in running])
+    siblings = _started(run, running)
     settled = 0
     try:
         while True:
@@ -102,13 +119,18 @@ async def _execute_group(run: Run, attempts: Sequence[Attempt]) -> None:
                 settled += 1
             if settled == len(attempts):
                 return
+            if run.journal.tool_records or run.journal.has_announcements:
+                # What is known becomes durable and visible before slower calls are waited for.
+                await run.flush()
             await _collect(run, siblings, running)
-    except asyncio.CancelledError:
-        await siblings.stop(run.services.limits.cancel_grace_ms / 1000)
-        _keep_finished(run, siblings, running, attempts[settled:])
+    except BaseException as error:
+        is_cancelled = isinstance(error, asyncio.CancelledError)
+        try:
+            await siblings.stop(run.services.limits.cancel_grace_ms / 1000)
+        finally:
+            _note_finished(siblings, running)
+            _answer_rest(run, attempts[settled:], CANCELLED if is_cancelled else INTERRUPTED)
         raise
-    finally:
-        await siblings.stop(run.services.limits.cancel_grace_ms / 1000)
 
 
 async def _before(run: Run, attempts: Sequence[Attempt]) -> None:
@@ -122,20 +144,60 @@ async def _before(run: Run, attempts: Sequence[Attempt]) -> None:
             await run_phase(run, Phase.BEFORE_TOOL_EXECUTE, context)
         if attempt.needs_intent:
             run.journal.tool_records.append(intent(run, attempt))
-    put_states(run, [attempt.call for attempt in attempts], ToolCallStatus.RUNNING)
+    starting = [attempt.call for attempt in attempts if attempt.output is None]
+    put_states(run, starting, ToolCallStatus.RUNNING)
     if run.journal.tool_records:
         await run.flush()
 
 
+def _started(run: Run, attempts: Sequence[Attempt]) -> Siblings[ToolOutput]:
+    """Start attempts side by side on one frozen snapshot."""
+    snapshot = run.state.snapshot()
+    now = asyncio.get_running_loop().time()
+    for attempt in attempts:
+        attempt.deadline = now + timeout_of(run, attempt) / 1000
+        attempt.is_late = False
+    return Siblings([perform(run, attempt, snapshot) for attempt in attempts])
+
+
 async def _collect(run: Run, siblings: Siblings[ToolOutput], running: Sequence[Attempt]) -> None:
-    """Wait for results; those that arrive while others still run become durable at once."""
-    for index in await siblings.next_finished():
-        attempt = running[index]
-        attempt.output = siblings.tasks[index].result()
-        if attempt.tool is not None and attempt.tool.descriptor.effect != "none":
-            run.journal.tool_records.append(finished(run, attempt))
-    if run.journal.tool_records and any(attempt.output is None for attempt in running):
-        await run.flush()
+    """Wait for results and note them in the journal, in the order they arrive."""
+    first = min(attempt.deadline for attempt in running if attempt.output is None)
+    finished_now = await siblings.finished_before(first, run.alarm)
+    for index in finished_now:
+        if running[index].output is None:
+            _take_output(run, running[index], siblings.tasks[index])
+    if not finished_now:
+        _stop_late_ones(run, siblings, running)
+
+
+def _stop_late_ones(run: Run, siblings: Siblings[ToolOutput], running: Sequence[Attempt]) -> None:
+    """Cancel tools that take too long; after a grace to clean up they are not waited for."""
+    now = asyncio.get_running_loop().time()
+    for index, attempt in enumerate(running):
+        if attempt.output is not None or attempt.deadline > now:
+            continue
+        if attempt.is_late:
+            siblings.abandon(index)
+            _note_output(run, attempt, timed_out(run, attempt))
+        else:
+            attempt.is_late = True
+            attempt.deadline = now + run.services.limits.cancel_grace_ms / 1000
+            siblings.tasks[index].cancel()
+
+
+def _take_output(run: Run, attempt: Attempt, task: asyncio.Task[ToolOutput]) -> None:
+    if task.cancelled():
+        output = failed(attempt.call.name, ToolError("the tool cancelled itself"))
+    else:
+        output = task.result()
+    _note_output(run, attempt, output)
+
+
+def _note_output(run: Run, attempt: Attempt, output: ToolOutput) -> None:
+    attempt.output = output
+    if attempt.is_journalled:
+        run.journal.tool_records.append(finished(run, attempt))
 
 
 async def _settle(run: Run, attempt: Attempt) -> None:
@@ -165,37 +227,50 @@ async def _again(run: Run, attempt: Attempt) -> ToolOutput:
     if attempt.output.result.status is ToolStatus.ERROR:
         return ToolOutput(result=attempt.output.result)
     if not attempt.tool.descriptor.is_repeatable:
-        return ToolOutput(
-            result=ToolResult.error_with_code(
-                attempt.call.name,
-                "state_conflict",
-                "another call of this step changed the same state; nothing of this call's state "
-                "was kept, and its tool is not declared repeatable",
-            )
-        )
+        return _conflict(attempt)
+    attempt.output = None
     attempt.number += 1
-    siblings = Siblings([perform(run, attempt, run.state.snapshot())])
+    if attempt.is_journalled:
+        run.journal.tool_records.append(intent(run, attempt))
+        await run.flush()
+    siblings = _started(run, [attempt])
     try:
-        await siblings.next_finished()
-        return siblings.tasks[0].result()
+        while attempt.output is None:
+            await _collect(run, siblings, [attempt])
+        return attempt.output
     finally:
         await siblings.stop(run.services.limits.cancel_grace_ms / 1000)
 
 
-def _keep_finished(
-    run: Run,
-    siblings: Siblings[ToolOutput],
-    running: Sequence[Attempt],
-    unsettled: Sequence[Attempt],
-) -> None:
-    """Write the results of calls that were over before the run was cancelled."""
+def _conflict(attempt: Attempt) -> ToolOutput:
+    return ToolOutput(
+        result=ToolResult.error_with_code(
+            attempt.call.name,
+            "state_conflict",
+            "another call of this step changed the same state; nothing of this call's state "
+            "was kept, and its tool is not declared repeatable",
+        )
+    )
+
+
+def _note_finished(siblings: Siblings[ToolOutput], running: Sequence[Attempt]) -> None:
+    """Take over the outputs that nobody has collected; a later attempt makes the first void."""
     for attempt, task in zip(running, siblings.tasks, strict=True):
-        if task.done() and not task.cancelled() and task.exception() is None:
+        is_over = task.done() and not task.cancelled() and task.exception() is None
+        if is_over and attempt.number == 1 and attempt.output is None:
             attempt.output = task.result()
+
+
+def _answer_rest(run: Run, unsettled: Sequence[Attempt], text: str) -> None:
+    """Keep the results of calls that were over before the batch was broken off."""
     for attempt in unsettled:
-        if attempt.output is None or attempt.call.id not in run.open_calls:
+        output = attempt.output
+        if attempt.call.id not in run.open_calls:
             continue
-        result = attempt.output.result
-        if result.status is not ToolStatus.PENDING and not _is_stale(run, attempt):
-            result = apply_updates(run, attempt.call, attempt.output)
-            write_result(run, attempt.call, result, attempt.resume)
+        is_stale = _is_stale(run, attempt)
+        is_void = is_stale and attempt.tool is not None and attempt.tool.descriptor.is_repeatable
+        if output is None or is_void or output.result.status is ToolStatus.PENDING:
+            interrupt(run, (attempt.call,), text)
+            continue
+        result = apply_updates(run, attempt.call, _conflict(attempt) if is_stale else output)
+        write_result(run, attempt.call, result, attempt.resume)

@@ -4,7 +4,7 @@ import logging
 
 from awaken.contracts.messages import ToolCall
 from awaken.contracts.plugins import Block, GateDecision, SetResult, Suspend, ToolGateContext
-from awaken.contracts.suspension import Suspension, ToolCallResume
+from awaken.contracts.suspension import DecisionAction, ToolCallResume
 from awaken.runtime.contexts import tool_phase_context
 from awaken.runtime.run import Run
 
@@ -21,6 +21,9 @@ async def ask_gates(
     Block beats Suspend beats SetResult; of equal answers the first stays. A gate that fails
     blocks. The question that a resumed call was already decided on is not asked again.
     """
+    if resume is not None and resume.action is DecisionAction.CANCEL:
+        # A call that will not run needs nobody's permission.
+        return None
     strictest: GateDecision | None = None
     for plugin, gate in run.agent.env.gates:
         context = tool_phase_context(run, ToolGateContext, call, resume)
@@ -45,10 +48,8 @@ def _is_answered(
     if resume is None or not isinstance(decision, Suspend):
         return False
     ticket = run.tickets.get(call.id)
-    return ticket is not None and _question(ticket.suspension) == _question(
-        decision.ticket.suspension
-    )
-
-
-def _question(suspension: Suspension) -> tuple[str, str]:
-    return (suspension.action, suspension.id)
+    if ticket is None:
+        return False
+    # Whoever edits the arguments answers for his own question only.
+    earlier = ticket.answered if resume.arguments is None else ()
+    return decision.ticket.suspension.question in (ticket.question, *earlier)

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from awaken.contracts.content import encodable
 from awaken.contracts.errors import IllegalTransition, StateError
 from awaken.contracts.events import ToolCallDone, ToolCallResumed
 from awaken.contracts.lifecycle import TicketStatus, ToolCallStatus
@@ -31,15 +30,19 @@ from awaken.runtime.phases.commands import commit_command, dispatch_effects
 from awaken.runtime.phases.runner import has_work, run_phase
 from awaken.runtime.run import Run
 
+from .results import shown_text
+
 logger = logging.getLogger(__name__)
 
 INTERRUPTED = "[Tool execution was interrupted]"
+CANCELLED = "[The run was cancelled]"
 
 _STATUS = {
     ToolCallOutcome.SUCCEEDED: ToolCallStatus.SUCCEEDED,
     ToolCallOutcome.FAILED: ToolCallStatus.FAILED,
     ToolCallOutcome.SUSPENDED: ToolCallStatus.SUSPENDED,
 }
+_GIVEN_UP = (ToolCallStatus.SUSPENDED, ToolCallStatus.CANCELLED)
 
 
 async def settle(
@@ -92,12 +95,12 @@ def write_result(
         Message(
             role=Role.TOOL,
             id=message_id,
-            content=as_blocks(shown_text(run, call, result)),
+            content=as_blocks(shown_text(result)),
             tool_call_id=call.id,
             metadata=run.metadata,
         )
     )
-    put_states(run, (call,), _STATUS[outcome])
+    put_states(run, (call,), _end_status(run, call, outcome))
     if resume is None:
         run.journal.announce(
             ToolCallDone(id=call.id, message_id=message_id, result=result, outcome=outcome)
@@ -108,6 +111,14 @@ def write_result(
                 target_id=call.id, message_id=message_id, result=_resumed_payload(result)
             )
         )
+
+
+def _end_status(run: Run, call: ToolCall, outcome: ToolCallOutcome) -> ToolCallStatus:
+    """Where the call stands now; one that is answered without going on was given up."""
+    known = run.state.get(TOOL_CALL_STATES).get(call.id)
+    if known is not None and known.status in _GIVEN_UP:
+        return ToolCallStatus.CANCELLED
+    return _STATUS[outcome]
 
 
 def interrupt(run: Run, calls: tuple[ToolCall, ...], text: str = INTERRUPTED) -> None:
@@ -121,16 +132,16 @@ def close_tickets(run: Run, because: str) -> None:
     now = run.services.clock.now_ms()
     for ticket in run.tickets.values():
         if ticket.status is TicketStatus.OPEN:
-            run.journal.tickets.append(
-                msgspec.structs.replace(
-                    ticket, status=TicketStatus.CLOSED, closed_because=because, updated_at=now
-                )
+            run.journal.tickets[ticket.ticket_id] = msgspec.structs.replace(
+                ticket, status=TicketStatus.CLOSED, closed_because=because, updated_at=now
             )
     run.tickets.clear()
 
 
 def put_states(run: Run, calls: Sequence[ToolCall], status: ToolCallStatus) -> None:
-    """Show where calls stand in the state that hooks and readers see."""
+    """Show where calls stand in the state, if there are plugins to see it."""
+    if not run.agent.env.has_behaviour:
+        return
     now = run.services.clock.now_ms()
     states = [
         ToolCallState(
@@ -147,6 +158,12 @@ def put_states(run: Run, calls: Sequence[ToolCall], status: ToolCallStatus) -> N
 
 def _open_ticket(run: Run, call: ToolCall, wanted: SuspendTicket) -> None:
     now = run.services.clock.now_ms()
+    before = run.tickets.get(call.id)
+    known = run.state.get(TOOL_CALL_STATES).get(call.id)
+    held, mode = None, wanted.resume_mode
+    if before is not None and known is not None and known.status is ToolCallStatus.RESUMING:
+        # A gate asks before the tool could hear what was decided: it will hear it afterwards.
+        held, mode = before.held or before.decision, before.resume_mode
     ticket = Ticket(
         ticket_id=run.services.ids.new_id(),
         thread_id=run.identity.thread_id,
@@ -154,44 +171,18 @@ def _open_ticket(run: Run, call: ToolCall, wanted: SuspendTicket) -> None:
         call_id=call.id,
         tool_name=call.name,
         arguments=call.arguments,
-        resume_mode=wanted.resume_mode,
+        resume_mode=mode,
         suspension=wanted.suspension,
         expires_at=wanted.expires_at,
         deciders=wanted.deciders,
+        answered=(*before.answered, before.question) if before is not None else (),
+        held=held,
         created_at=now,
         updated_at=now,
     )
     run.tickets[call.id] = ticket
-    run.journal.tickets.append(ticket)
-    state = ToolCallState(
-        call_id=call.id,
-        tool_name=call.name,
-        arguments=call.arguments,
-        status=ToolCallStatus.SUSPENDED,
-        updated_at=now,
-        resume_mode=wanted.resume_mode,
-        ticket_id=ticket.ticket_id,
-        suspension_id=wanted.suspension.id or None,
-        suspension_reason=wanted.suspension.action or None,
-    )
-    run.state.update(TOOL_CALL_STATES, (state,))
-
-
-def shown_text(run: Run, call: ToolCall, result: ToolResult) -> str:
-    """The text that the model reads, cut at the tool's limit with a marker."""
-    text = result.message if result.message is not None else _as_json(result.data)
-    tool = run.agent.tools.get(call.name)
-    limit = tool.descriptor.output_limit if tool is not None else None
-    limit = limit or run.services.limits.tool_output_chars
-    if len(text) > limit:
-        text = f"{text[:limit]}\n[Output cut: {len(text)} characters, {limit} shown]"
-    return encodable(text)
-
-
-def _as_json(data: object) -> str:
-    if isinstance(data, str):
-        return data
-    return msgspec.json.encode(data).decode()
+    run.journal.tickets[ticket.ticket_id] = ticket
+    run.state.update(TOOL_CALL_STATES, (ToolCallState.of(ticket),))
 
 
 def _resumed_payload(result: ToolResult) -> object:

@@ -115,6 +115,12 @@ async def the_latest_run_is_the_last_updated_one(store: Store) -> None:
     seen = await store.checkout(THREAD)
     assert seen is not None
     assert seen.thread.latest_run_id == "run-1"
+    for updated_at in (30, 50):
+        await writer.commit(run=run("run-3", updated_at=updated_at))
+    await writer.commit(run=run("run-1", DONE, updated_at=40))
+    thread = await store.load_thread(THREAD)
+    assert thread is not None
+    assert (thread.latest_run_id, thread.latest_run_updated_at) == ("run-3", 50)
 
 
 async def a_slow_clock_does_not_hide_the_open_run(store: Store) -> None:

@@ -1,0 +1,106 @@
+"""awaken in the harness: the public API, a model client that plays the harness's script."""
+
+from collections.abc import AsyncGenerator
+
+import msgspec
+
+from awaken import Agent, AgentRuntime, Message
+from awaken.contracts.content import Text
+from awaken.contracts.deltas import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.inference import InferenceRequest, ModelEvent, Stop, StopReason
+from awaken.contracts.messages import Role, ToolCall, assistant, tool_answer, user
+from awaken.contracts.storage import Commit
+from common import SYSTEM, TOOLS, Adapter, stream_turn
+
+
+class HarnessModel:
+    """Streams the harness's turns."""
+
+    name = "harness"
+
+    async def stream(self, request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Play one turn of the script."""
+        reason = StopReason.END_TURN
+        async for piece in stream_turn(len(request.messages) + len(request.system)):
+            if isinstance(piece, str):
+                yield TextDelta(delta=piece)
+                continue
+            reason = StopReason.TOOL_USE
+            for call in piece:
+                yield ToolCallStart(id=call.id, name=call.name)
+                yield ToolCallDelta(id=call.id, args_delta=call.json)
+        yield Stop(reason=reason)
+
+
+class Awaken(Adapter):
+    """One runtime with two agents, in memory."""
+
+    name = "awaken"
+    packages = ("awaken",)
+    modes = ("inproc",)
+    store = None
+
+    async def setup(self) -> None:
+        """Build the agents."""
+        model = HarnessModel()
+        self.runtime = AgentRuntime(
+            agents=[
+                Agent("plain", model=model, instructions=SYSTEM),
+                Agent("tools", model=model, instructions=SYSTEM, tools=TOOLS),
+            ]
+        )
+        self.threads = 0
+
+    async def run(self, prompt: str, tools: bool) -> str:
+        """One run on a fresh thread."""
+        return (await self.runtime.run("tools" if tools else "plain", prompt)).text
+
+    async def stream(self, prompt: str) -> tuple[int, int]:
+        """One streamed turn."""
+        count = size = 0
+        async for event in self.runtime.stream("plain", prompt):
+            if type(event) is TextDelta:
+                count += 1
+                size += len(event.delta)
+        return count, size
+
+    def history(self, msgs: list[tuple]) -> list[Message]:
+        """The neutral history as messages of a thread."""
+        return [_message(index, entry) for index, entry in enumerate(msgs)]
+
+    async def fresh(self, native: list[Message]) -> str:
+        """A new thread with that history."""
+        self.threads += 1
+        thread_id = f"history-{self.threads}"
+        if native:
+            await self.runtime.store.commit(
+                Commit(
+                    commit_id=f"{thread_id}:1",
+                    thread_id=thread_id,
+                    expected_version=0,
+                    committed_at=0,
+                    messages=tuple(native),
+                )
+            )
+        return thread_id
+
+    async def run_on(self, handle: str, prompt: str) -> str:
+        """One turn on a thread with history."""
+        return (await self.runtime.run("tools", prompt, thread_id=handle)).text
+
+
+def _message(index: int, entry: tuple) -> Message:
+    kind = entry[0]
+    if kind == "call":
+        call = ToolCall(id=entry[1], name=entry[2], arguments=msgspec.json.decode(entry[3]))
+        made = Message(role=Role.ASSISTANT, tool_calls=(call,))
+    elif kind == "tool":
+        made = tool_answer(entry[1], entry[3])
+    elif kind == "assistant":
+        made = assistant(Text(text=entry[1]))
+    else:
+        made = user(entry[1])
+    return msgspec.structs.replace(made, id=f"m{index}")
+
+
+ADAPTER = Awaken

@@ -1,0 +1,3 @@
+#!/usr/bin/env bash
+# Smoke-test adapters on every workload: try.sh [--mode http] [NAME ...], try.sh PYTHON ADAPTER
+exec "${PYTHON:-python3}" "$(dirname "$0")/smoke.py" "$@"

@@ -1,0 +1,471 @@
+"""Writes the generated parts of `reference/*.md`; with `--check` it only compares.
+
+A generated part stands between `<!-- generated:NAME -->` and `<!-- /generated -->`. Everything
+around it is written by hand. A field, an event or a command without a description is an error.
+"""
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import msgspec
+import typer.main
+
+import awaken
+from awaken.authoring.agents import Agent
+from awaken.authoring.functions import ToolOptions
+from awaken.bootstrap.agent_runtime import DecisionOptions, RunOptions, RuntimeOptions
+from awaken.cli.main import app
+from awaken.contracts import loop_state
+from awaken.contracts.deltas import ReasoningDelta, TextDelta
+from awaken.contracts.errors import AwakenError
+from awaken.contracts.events import (
+    LIVE_EVENTS,
+    AgentEvent,
+    ErrorEvent,
+    MessagesSnapshot,
+    StateDelta,
+)
+from awaken.contracts.inference import ContextWindowPolicy, InferenceOverride
+from awaken.contracts.runs import RunRequest
+from awaken.contracts.specs import AgentSpec, ModelSpec, RemoteEndpoint, StopCondition
+from awaken.contracts.state import ScheduledActionSpec, StateKey
+from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.tools import ToolDescriptor
+from awaken.runtime.limits import Limits
+
+REFERENCE = Path(__file__).parent / "reference"
+
+OUT_OF_DATE = "Out of date, run docs/generate_reference.py"
+UNUSED = "Kept for later; nothing reads it yet."
+UNLOGGED = (*LIVE_EVENTS, ErrorEvent, StateDelta, MessagesSnapshot)
+"""Events that never get into the log today: by rule, or because nothing writes them."""
+
+MEANINGS: dict[str, dict[str, str]] = {
+    "AgentSpec": {
+        "id": "The agent's name. Runs and handoffs use it.",
+        "model_id": "The id of a `ModelSpec`, `provider:model`, or a provider's name alone.",
+        "system_prompt": "Instructions, sent before the conversation.",
+        "description": "What the agent is for. Not sent to the model.",
+        "max_rounds": "At most this many inferences in a run. 0 means no limit.",
+        "max_continuation_retries": "How often an answer cut off at the output limit is continued.",
+        "context_policy": "How much history a request may carry; see below.",
+        "reasoning_effort": "`none`, `low`, `medium`, `high`, `max`, or a budget of tokens.",
+        "plugin_ids": "The agent's plugins, in the order in which their hooks act.",
+        "stop_conditions": "Checked between steps, in order.",
+        "endpoint": "Where a remote agent runs. Needs a backend of that name.",
+        "delegates": UNUSED,
+        "registry": UNUSED,
+    },
+    "Agent": {
+        "id": "The agent's name. Runs and handoffs use it.",
+        "instructions": "Becomes `system_prompt`.",
+        "tools": "Tools and plain functions that this agent alone has.",
+        "plugins": "Plugins that this agent alone has. Their names become `plugin_ids`.",
+        "description": "What the agent is for. Not sent to the model.",
+        "max_rounds": "At most this many inferences in a run. 0 means no limit.",
+        "stop": "Becomes `stop_conditions`.",
+        "parallel_tools": "Run the calls of one step side by side.",
+        "allowed_tools": "Ids or glob patterns. Absent allows all.",
+        "excluded_tools": "Ids or glob patterns. Exclusion wins.",
+        "delegates": UNUSED,
+        "reasoning_effort": "`none`, `low`, `medium`, `high`, `max`, or a budget of tokens.",
+        "context_policy": "How much history a request may carry; see below.",
+        "max_continuation_retries": "How often an answer cut off at the output limit is continued.",
+    },
+    "ModelSpec": {
+        "id": "The name that agents use.",
+        "provider_id": "A key of `AgentRuntime(providers=…)`, or `scripted`.",
+        "upstream_model": "The model's name at the provider.",
+        "context_window": UNUSED,
+        "max_output_tokens": UNUSED,
+        "input_modalities": UNUSED,
+        "prices": UNUSED,
+    },
+    "RemoteEndpoint": {
+        "base_url": "Where the agent answers.",
+        "backend": "The backend that speaks to it: a key of `AgentRuntime(backends=…)`.",
+        "auth": "For the backend.",
+        "target": "For the backend.",
+        "timeout_ms": "For the backend.",
+        "options": "For the backend.",
+    },
+    "ToolDescriptor": {
+        "id": "What the model calls the tool.",
+        "name": "A name for people.",
+        "description": "What the model is told.",
+        "parameters": "The JSON Schema of the arguments.",
+        "category": "For people and policies.",
+        "kind": "`execute`, `read`, `edit`, `search` or `other`. Gates see it; absent is guessed.",
+        "effect": "`none`, `idempotent` or `once`: what may be run again.",
+        "timeout_ms": "How long one call may take. Absent uses the runtime's limit.",
+        "metadata": "Yours. Never shown to the model.",
+    },
+    "ToolOptions": {
+        "effect": "`none`, `idempotent` or `once`. `once` unless given.",
+        "output_limit": "Characters of output kept.",
+        "concurrency": "How many calls of this tool may run at once in a process.",
+        "kind": "`execute`, `read`, `edit`, `search` or `other`.",
+        "category": "For people and policies.",
+        "metadata": "Yours. Never shown to the model.",
+    },
+    "Limits": {
+        "calls_per_step": "Tool calls run in one step. The rest get an error result.",
+        "tool_output_chars": "Characters of a result that the model sees, unless the tool says.",
+        "tool_timeout_ms": "How long one call may take, unless the tool says.",
+        "phase_rounds": "Rounds of scheduled actions in one phase.",
+        "inbox_messages": "Messages that wait for a running run. More are refused.",
+    },
+    "ContextWindowPolicy": {
+        "enable_prompt_cache": "Tells the provider that it may cache the prompt.",
+    },
+    "InferenceOverride": {
+        "upstream_model": "Another model of the same provider.",
+        "temperature": "Passed to the provider.",
+        "max_tokens": "Passed to the provider.",
+        "top_p": "Passed to the provider.",
+        "reasoning_effort": "Passed to the provider.",
+    },
+    "RunRequest": {
+        "messages": "What is said.",
+        "overrides": "Inference parameters for this run.",
+        "frontend_tools": "Tools that the caller executes: a call waits for a decision.",
+        "origin": "Who asked: `user`, `subagent`, `internal` or `mcp`.",
+        "run_mode": "How the run came to be executed.",
+        "adapter": "The protocol the request came through.",
+        "parent_run_id": "The run that asked for this one.",
+        "parent_thread_id": "The thread that asked for this one.",
+        "continue_run_id": "A run of this thread that has not ended, to go on with.",
+        "run_id_hint": "The id of the new run.",
+        "dispatch_id_hint": "Also an id for the new run, from a queue.",
+        "dispatch_id": "Kept in the record.",
+        "session_id": "Kept in the record.",
+        "transport_request_id": "Kept in the record.",
+    },
+    "ToolCallResume": {
+        "decision_id": "Taking the same decision twice is harmless. Derived unless given.",
+        "action": "`resume` or `cancel`.",
+        "result": "What the person answered. What it means depends on the ticket's mode.",
+        "reason": "Shown to the model when the call is declined without a result.",
+        "decided_by": "Checked against the ticket's `deciders`.",
+        "updated_at": "When the decision was made, in milliseconds.",
+    },
+    "RuntimeOptions": {
+        "limits": "Bounds for all runs.",
+        "clock": "Where time comes from.",
+        "ids": "Where ids come from.",
+        "profile": "Where profile entries are kept.",
+    },
+}
+
+KEY_MEANINGS: dict[str, str] = {
+    "RUN_LIFECYCLE": "Where the run is. A plugin ends the run by updating it with `End`.",
+    "ACTIVE_AGENT": "Who speaks on this thread. Setting it hands the run over at its next step.",
+    "REQUEST_OPTIONS": "The run's overrides and frontend tools, for when it goes on.",
+    "PENDING_ACTIONS": "Scheduled actions that wait for their phase.",
+    "FAILED_ACTIONS": "Scheduled actions that failed.",
+    "CONTEXT_THROTTLE": "When a context message was last injected.",
+    "CONTEXT_MESSAGES": "Context messages for the coming request, and those that stay.",
+    "TOOL_FILTER": "What this step's hooks said about tools.",
+    "STEP_OVERRIDE": "Inference parameters for this step.",
+    "STOP_STATS": "What stop conditions look at.",
+}
+
+ACTION_MEANINGS: dict[str, str] = {
+    "ADD_CONTEXT_MESSAGE": "Put a message into the coming request, not into the transcript.",
+    "SET_INFERENCE_OVERRIDE": "Change inference parameters for this step.",
+    "EXCLUDE_TOOL": "Do not offer a tool in this step. Exclusion wins.",
+    "INCLUDE_ONLY_TOOLS": "Offer only these tools in this step. Several lists add up.",
+}
+
+
+def event_table() -> str:
+    """Every event in one line."""
+    rows = []
+    for kind in get_args(AgentEvent):
+        tag = kind.__struct_config__.tag
+        shown = f"[`{tag}`](#{tag})"
+        rows.append((shown, kind.__name__, _logged(kind), summary(kind)))
+    return table(("event_type", "class", "in the log", "meaning"), rows)
+
+
+def _logged(kind: type) -> str:
+    if kind in (TextDelta, ReasoningDelta):
+        return "yes, joined"
+    return "no" if kind in UNLOGGED else "yes"
+
+
+def error_table() -> str:
+    """Every error class of the package, by branch."""
+    for module in pkgutil.walk_packages(awaken.__path__, "awaken."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    rows = [
+        (f"`{kind.code}`", _import_path(kind), "yes" if kind.retryable else "no", summary(kind))
+        for kind in sorted(_family(AwakenError), key=lambda kind: _lineage(kind))
+    ]
+    return table(("code", "class", "retryable", "meaning"), rows)
+
+
+def _family(kind: type[AwakenError]) -> Iterator[type[AwakenError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        if child.__module__.startswith("awaken."):
+            yield from _family(child)
+
+
+def _lineage(kind: type) -> list[str]:
+    return [base.__name__ for base in reversed(kind.__mro__)]
+
+
+def _import_path(kind: type) -> str:
+    return f"`{kind.__module__}.{kind.__name__}`"
+
+
+def struct_table(kind: type) -> str:
+    """The fields of a contract: name, type, default, meaning."""
+    rows = [
+        (f"`{field.name}`", _type(field.type), _default(field), meaning(kind, field.name))
+        for field in msgspec.structs.fields(kind)
+    ]
+    return table(("field", "type", "default", "meaning"), rows)
+
+
+def agent_table() -> str:
+    """What `Agent` takes."""
+    rows = []
+    for field in dataclasses.fields(Agent):
+        if field.init:
+            facts = (_type(field.type), _dataclass_default(field), meaning(Agent, field.name))
+            rows.append((f"`{field.name}`", *facts))
+    return table(("argument", "type", "default", "meaning"), rows)
+
+
+def options_table(kind: type, *, described_by: type | None = None) -> str:
+    """What a function takes by keyword; a contract may describe it."""
+    rows = [
+        (f"`{name}`", _type(type_), meaning(described_by or kind, name))
+        for name, type_ in kind.__annotations__.items()
+    ]
+    return table(("option", "type", "meaning"), rows)
+
+
+def stop_table() -> str:
+    """Every stop condition."""
+    rows = []
+    for kind in get_args(StopCondition):
+        (field,) = msgspec.structs.fields(kind)
+        tag = kind.__struct_config__.tag
+        form = f"`{kind.__name__}({field.name}=…)`"
+        rows.append((f"`{tag}`", form, _type(field.type), summary(kind)))
+    return table(("code", "condition", "type", "meaning"), rows)
+
+
+def policy_table() -> str:
+    """The context policy; fields that nothing reads yet say so."""
+    rows = [
+        (
+            f"`{field.name}`",
+            _default(field),
+            MEANINGS["ContextWindowPolicy"].get(field.name, UNUSED),
+        )
+        for field in msgspec.structs.fields(ContextWindowPolicy)
+    ]
+    return table(("field", "default", "meaning"), rows)
+
+
+def key_table() -> str:
+    """The loop's state keys."""
+    constants = {
+        id(value): name for name, value in vars(loop_state).items() if isinstance(value, StateKey)
+    }
+    documented = attribute_texts(loop_state)
+    rows = []
+    for key in loop_state.LOOP_KEYS:
+        constant = constants[id(key)]
+        text = KEY_MEANINGS.get(constant) or _first_line(documented.get(constant, ""))
+        stored = "yes" if key.persistent else "no"
+        names = (f"`{constant}`", f"`{key.name}`")
+        rows.append((*names, str(key.scope), str(key.merge), stored, _required(text, constant)))
+    return table(("constant", "name", "scope", "merge", "stored", "meaning"), rows)
+
+
+def action_table() -> str:
+    """The loop's scheduled actions."""
+    rows = [
+        (f"`{name}`", str(spec.phase), _type(spec.payload_type), ACTION_MEANINGS[name])
+        for name, spec in vars(loop_state).items()
+        if isinstance(spec, ScheduledActionSpec)
+    ]
+    return table(("constant", "phase", "payload", "meaning"), rows)
+
+
+def commands() -> str:
+    """Every command with its arguments and options."""
+    group: Any = typer.main.get_group(app)
+    return "\n\n".join(_command(name, group.commands[name]) for name in sorted(group.commands))
+
+
+def _command(name: str, command: Any) -> str:
+    rows = [(_usage(parameter), parameter.help or "") for parameter in command.params]
+    rows = [row for row in rows if row[1]]
+    help_text = (command.help or "").strip()
+    return f"### awaken {name}\n\n{help_text}\n\n{table(('argument', 'meaning'), rows)}"
+
+
+def _usage(parameter: Any) -> str:
+    is_option = parameter.param_type_name == "option"
+    return f"`{parameter.opts[0] if is_option else parameter.name.upper()}`"
+
+
+def meaning(kind: type, name: str) -> str:
+    """What a field means: from the list above, else from the text below its declaration."""
+    text = MEANINGS.get(kind.__name__, {}).get(name) or attribute_texts(kind).get(name, "")
+    return _required(text, f"{kind.__name__}.{name}")
+
+
+def _required(text: str, what: str) -> str:
+    if not text:
+        raise SystemExit(f"{what} has no description; write one below it or in MEANINGS.")
+    return " ".join(text.split())
+
+
+def attribute_texts(owner: Any) -> dict[str, str]:
+    """The strings that stand below assignments in the source of a class or a module."""
+    tree: Any = ast.parse(inspect.getsource(owner))
+    body = tree.body[0].body if isinstance(owner, type) else tree.body
+    texts = {}
+    for statement, following in pairwise(body):
+        text = _constant_text(following)
+        if isinstance(statement, ast.AnnAssign) and text:
+            texts[ast.unparse(statement.target)] = text
+    return texts
+
+
+def _constant_text(node: ast.AST) -> str:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return str(node.value.value)
+    return ""
+
+
+def _first_line(text: str) -> str:
+    return text.split("\n", maxsplit=1)[0]
+
+
+def summary(kind: type) -> str:
+    """The first line of a class's docstring."""
+    return _first_line(inspect.getdoc(kind) or "")
+
+
+def _type(type_: Any) -> str:
+    return "`" + type_text(type_).replace("|", "\\|") + "`"
+
+
+def type_text(type_: Any) -> str:
+    """A type as people write it; the same in every version of Python."""
+    if type_ is StopCondition:
+        return "StopCondition"
+    if type_ in (None, NoneType):
+        return "None"
+    origin, arguments = get_origin(type_), get_args(type_)
+    if origin is Literal:
+        return f"Literal[{', '.join(map(repr, arguments))}]"
+    parts = ["..." if part is Ellipsis else type_text(part) for part in arguments]
+    if origin in (Union, UnionType):
+        return " | ".join(parts)
+    name = str(getattr(origin or type_, "__name__", type_))
+    return f"{name}[{', '.join(parts)}]" if parts else name
+
+
+def _default(field: Any) -> str:
+    if field.required:
+        return "required"
+    if field.default is not msgspec.NODEFAULT:
+        return _value(field.default)
+    return _value(field.default_factory())
+
+
+def _dataclass_default(field: dataclasses.Field[Any]) -> str:
+    if field.default is not dataclasses.MISSING:
+        return _value(field.default)
+    if field.default_factory is not dataclasses.MISSING:
+        return _value(field.default_factory())
+    return "required"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, str):
+        return f"`{str(value)!r}`"
+    return f"`{value!r}`" if not isinstance(value, msgspec.Struct) else "its defaults"
+
+
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """A Markdown table."""
+    lines = [" | ".join(cells) for cells in (head, ["---"] * len(head), *rows)]
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "event-table": event_table,
+    "errors": error_table,
+    "agent": agent_table,
+    "agent-spec": lambda: struct_table(AgentSpec),
+    "model-spec": lambda: struct_table(ModelSpec),
+    "remote-endpoint": lambda: struct_table(RemoteEndpoint),
+    "tool-options": lambda: options_table(ToolOptions),
+    "tool-descriptor": lambda: struct_table(ToolDescriptor),
+    "limits": lambda: struct_table(Limits),
+    "stop-conditions": stop_table,
+    "context-policy": policy_table,
+    "inference-override": lambda: struct_table(InferenceOverride),
+    "run-options": lambda: options_table(RunOptions, described_by=RunRequest),
+    "decision-options": lambda: options_table(DecisionOptions, described_by=ToolCallResume),
+    "runtime-options": lambda: options_table(RuntimeOptions),
+    "loop-keys": key_table,
+    "loop-actions": action_table,
+    "commands": commands,
+}
+_PART = re.compile(r"<!-- generated:(?P<name>[\w-]+) -->\n.*?<!-- /generated -->", re.DOTALL)
+
+
+def regenerated(text: str) -> str:
+    """Return a page with its generated parts written anew."""
+    return _PART.sub(_part, text)
+
+
+def _part(match: re.Match[str]) -> str:
+    name = match["name"]
+    return f"<!-- generated:{name} -->\n\n{PARTS[name]()}\n\n<!-- /generated -->"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or say which of them are out of date."""
+    is_check = "--check" in arguments
+    stale = []
+    for page in sorted(REFERENCE.glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        wanted = regenerated(text)
+        if wanted == text:
+            continue
+        stale.append(page.name)
+        if not is_check:
+            page.write_text(wanted, encoding="utf-8")
+    if stale:
+        word = (
+            "out of date, run docs/generate_reference.py" if "--check" in arguments else "written"
+        )
+        sys.stdout.write(f"{', '.join(stale)}: {word}\n")
+    return 1 if stale and "--check" in arguments else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,70 @@
+"""Checking values against a JSON Schema that may come from outside.
+
+Such a schema may neither fetch anything nor match slowly, and what it refuses is never quoted.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from awaken.contracts.errors import InvalidSpec
+
+from .refusals import bounded, path_text, refusal
+
+_MASK = "value"
+_VIOLATIONS_MAX = 20
+_BACKTRACK_LIMIT = 10_000
+
+
+class JsonSchema:
+    """A JSON Schema, compiled once.
+
+    Raises:
+        InvalidSpec: It is no valid schema, or refers to another document.
+    """
+
+    __slots__ = ("_validator",)
+
+    def __init__(self, schema: Any, *, what: str) -> None:
+        self._validator = _compiled(schema, what)
+
+    def violations(self, value: Any) -> list[str]:
+        """Say what is wrong with a value, and where; an empty list when it fits."""
+        try:
+            if self._validator.is_valid(value):
+                return []
+            found = list(self._validator.iter_errors(value))
+        except (ValueError, RecursionError) as error:
+            return [refusal(error)]
+        return [_text(violation) for violation in found[:_VIOLATIONS_MAX]]
+
+
+def _compiled(schema: Any, what: str) -> Any:
+    # Imported when the first schema is compiled, because most programs never do.
+    engine = import_module("jsonschema_rs")
+    if not isinstance(schema, dict):
+        raise InvalidSpec(what=what, problem="it is no object")
+    linear, bounded_regex = engine.RegexOptions(), engine.FancyRegexOptions(_BACKTRACK_LIMIT)
+    try:
+        return engine.validator_for(
+            schema, mask=_MASK, retriever=_refuse_to_fetch, pattern_options=linear
+        )
+    except ValueError:
+        pass  # Perhaps only a pattern with lookaround, which real servers do send.
+    try:
+        return engine.validator_for(
+            schema, mask=_MASK, retriever=_refuse_to_fetch, pattern_options=bounded_regex
+        )
+    except ValueError as error:
+        reason = getattr(error, "message", str(error))
+        raise InvalidSpec(what=what, problem=bounded(reason)) from error
+
+
+def _refuse_to_fetch(uri: str) -> Any:
+    message = f"a schema must not refer to another document: {uri}"
+    raise ValueError(message)
+
+
+def _text(violation: Any) -> str:
+    path = list(violation.instance_path)
+    place = f" - at `{path_text(path)}`" if path else ""
+    return bounded(f"{violation.message}{place}")

@@ -1,0 +1,63 @@
+"""What is kept of a result: JSON, text that can be written, and no more than the tool's limit."""
+
+import msgspec
+
+from awaken.authoring.results import json_form
+from awaken.contracts.content import encodable
+from awaken.contracts.tool_results import ToolResult
+from awaken.contracts.tools import ToolInternalError
+from awaken.runtime.run import Run
+
+_encode = msgspec.json.Encoder().encode
+
+
+def kept(run: Run, tool_name: str, result: ToolResult) -> ToolResult:
+    """Return a result from foreign code in the form that is stored, shown and read by the model.
+
+    One that has no JSON form becomes an error.
+    """
+    try:
+        size = len(_encode(result))
+    except (TypeError, ValueError, RecursionError):
+        result = _repaired(tool_name, result)
+        size = len(_encode(result))
+    limit = _limit(run, tool_name)
+    # Bytes are never fewer than characters, so that most results need no closer look.
+    return result if size <= limit else _cut(result, limit)
+
+
+def shown_text(result: ToolResult) -> str:
+    """The text that the model reads."""
+    return encodable(result.message if result.message is not None else _as_text(result.data))
+
+
+def _limit(run: Run, tool_name: str) -> int:
+    tool = run.agent.tools.get(tool_name)
+    own = tool.descriptor.output_limit if tool is not None else None
+    return own or run.services.limits.tool_output_chars
+
+
+def _repaired(tool_name: str, result: ToolResult) -> ToolResult:
+    try:
+        return msgspec.convert(json_form(result), ToolResult)
+    except ToolInternalError as error:
+        return ToolResult.error(tool_name, encodable(str(error)), code=error.code)
+
+
+def _cut(result: ToolResult, limit: int) -> ToolResult:
+    data, message = _as_text(result.data), result.message
+    return msgspec.structs.replace(
+        result,
+        data=_shortened(data, limit) if len(data) > limit else result.data,
+        message=None if message is None else _shortened(message, limit),
+    )
+
+
+def _shortened(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}\n[Output cut: {len(text)} characters, {limit} shown]"
+
+
+def _as_text(data: object) -> str:
+    return data if isinstance(data, str) else _encode(data).decode()

@@ -1,0 +1,165 @@
+"""The documentation is true: its code runs, its tables are complete, its links lead somewhere."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple, get_args
+
+import msgspec
+import pytest
+import typer.main
+
+import awaken
+from awaken import AgentEvent, AgentSpec, AwakenError
+from awaken.authoring.agents import Agent
+from awaken.cli.main import app
+from awaken.contracts.events import decode_event, encode_event
+from awaken.contracts.loop_state import LOOP_KEYS
+from awaken.contracts.tools import ToolDescriptor
+from awaken.runtime.limits import Limits
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+REFERENCE = DOCS / "reference"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+NO_RUN_MAX = 3
+
+_FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\((?P<target>[^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (?P<title>.+)$", re.MULTILINE)
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    language: str
+    words: tuple[str, ...]
+    """What the fence says after the language."""
+    code: str
+    line: int
+
+
+def blocks(page: Path, language: str) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for match in _FENCE.finditer(text):
+        name, *words = match["info"].split() or [""]
+        if name == language:
+            line = text.count("\n", 0, match.start("code"))
+            yield Block(name, tuple(words), match["code"], line)
+
+
+def relative(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def compiled(page: Path, block: Block) -> object:
+    # Empty lines in front make a traceback point to the line of the page.
+    return compile("\n" * block.line + block.code, str(page), "exec")
+
+
+def with_code(pages: list[Path]) -> list[Path]:
+    return [page for page in pages if any(blocks(page, "python"))]
+
+
+@pytest.mark.parametrize("page", with_code(PAGES), ids=relative)
+def test_the_code_of_the_page_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType(f"page_{page.stem.replace('-', '_').lower()}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for block in blocks(page, "python"):
+        code = compiled(page, block)
+        if "no-run" not in block.words:
+            exec(code, module.__dict__)
+
+
+def test_hardly_any_code_is_only_compiled() -> None:
+    unrun = [block for page in PAGES for block in blocks(page, "python") if block.words]
+    assert all(block.words == ("no-run",) for block in unrun)
+    assert len(unrun) <= NO_RUN_MAX
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    targets = [match["target"] for match in _LINK.finditer(text)]
+    broken = [target for target in targets if "://" not in target and not leads(page, target)]
+    assert broken == []
+
+
+def leads(page: Path, target: str) -> bool:
+    path, _, anchor = target.partition("#")
+    found = (page.parent / path) if path else page
+    if not found.exists():
+        return False
+    return not anchor or anchor in anchors(found)
+
+
+def anchors(page: Path) -> set[str]:
+    titles = [match["title"] for match in _HEADING.finditer(page.read_text(encoding="utf-8"))]
+    return {re.sub(r"[^\w\- ]", "", title).strip().lower().replace(" ", "-") for title in titles}
+
+
+def test_the_generated_tables_are_up_to_date() -> None:
+    command = [sys.executable, str(DOCS / "generate_reference.py"), "--check"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def listed(page: str) -> set[str]:
+    """What stands in code marks in a page's tables and headings."""
+    text = (REFERENCE / page).read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith(("|", "#"))]
+    return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+
+
+def event_types() -> set[str]:
+    return {str(kind.__struct_config__.tag) for kind in get_args(AgentEvent)}
+
+
+def test_every_event_is_listed() -> None:
+    assert event_types() <= listed("events.md")
+
+
+def test_every_event_has_an_example_in_its_exact_wire_form() -> None:
+    shown = []
+    for block in blocks(REFERENCE / "events.md", "json"):
+        event = decode_event(block.code)
+        assert json.loads(encode_event(event)) == json.loads(block.code)
+        shown.append(str(event.__struct_config__.tag))
+    assert sorted(shown) == sorted(event_types())
+
+
+def error_classes(root: type[AwakenError]) -> Iterator[type[AwakenError]]:
+    yield root
+    for child in root.__subclasses__():
+        if child.__module__.startswith(f"{awaken.__name__}."):
+            yield from error_classes(child)
+
+
+def test_every_error_code_is_listed() -> None:
+    assert {kind.code for kind in error_classes(AwakenError)} <= listed("errors.md")
+
+
+@pytest.mark.parametrize("contract", [AgentSpec, ToolDescriptor, Limits])
+def test_every_field_is_listed(contract: type[msgspec.Struct]) -> None:
+    assert set(contract.__struct_fields__) <= listed("agent-spec.md")
+
+
+def test_every_argument_of_an_agent_is_listed() -> None:
+    fields = Agent.__dataclass_fields__.values()
+    assert {field.name for field in fields if field.init} <= listed("agent-spec.md")
+
+
+def test_every_built_in_state_key_is_listed() -> None:
+    assert {key.name for key in LOOP_KEYS} <= listed("state-keys.md")
+
+
+def test_every_command_is_listed() -> None:
+    text = (REFERENCE / "cli.md").read_text(encoding="utf-8")
+    commands = typer.main.get_group(app).commands
+    assert [name for name in commands if f"### awaken {name}\n" not in text] == []

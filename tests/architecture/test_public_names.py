@@ -1,0 +1,83 @@
+"""The public names are a decision: a change of this file is a change of the API."""
+
+import inspect
+import subprocess
+import sys
+
+import awaken
+import awaken.testing
+from awaken.contracts.storage import CommitStore, EventStore, RunStore, ThreadStore
+
+ROOT_NAMES = [
+    "Agent",
+    "AgentEvent",
+    "AgentRuntime",
+    "AgentSpec",
+    "AwakenError",
+    "Message",
+    "ModelSpec",
+    "Phase",
+    "Plugin",
+    "PluginRegistrar",
+    "RunFailed",
+    "RunRequest",
+    "RunResult",
+    "StateCommand",
+    "StateKey",
+    "ToolContext",
+    "ToolResult",
+    "tool",
+]
+RUNTIME_METHODS = [
+    "cancel",
+    "cancel_and_wait",
+    "decide",
+    "decide_all",
+    "get_run",
+    "list_runs",
+    "messages",
+    "run",
+    "start",
+    "steer",
+    "stream",
+    "tickets",
+    "wait",
+]
+STORE_METHODS = {
+    CommitStore: ["checkout", "commit", "find_commit", "list_tool_records"],
+    ThreadStore: [
+        "delete_thread",
+        "list_messages",
+        "list_threads",
+        "load_thread",
+        "save_thread",
+    ],
+    RunStore: ["find_ticket", "list_runs", "list_tickets", "load_run"],
+    EventStore: ["list_events"],
+}
+FORBIDDEN_IMPORTS = ("pydantic", "starlette", "aiohttp", "uvicorn", "typer", "opentelemetry.sdk")
+
+
+def public_methods(class_: type) -> list[str]:
+    members = inspect.getmembers(class_, inspect.isfunction)
+    return sorted(name for name, _ in members if not name.startswith("_"))
+
+
+def test_the_root_exports_exactly_these_names() -> None:
+    assert sorted(awaken.__all__) == ROOT_NAMES
+    assert all(hasattr(awaken, name) for name in ROOT_NAMES)
+    assert len(ROOT_NAMES) <= 25
+
+
+def test_the_runtime_has_exactly_these_methods() -> None:
+    assert public_methods(awaken.AgentRuntime) == RUNTIME_METHODS
+
+
+def test_the_store_ports_have_exactly_these_methods() -> None:
+    assert {port: public_methods(port) for port in STORE_METHODS} == STORE_METHODS
+
+
+def test_importing_awaken_pulls_in_nothing_heavy() -> None:
+    code = f"import sys, awaken; print([m for m in {FORBIDDEN_IMPORTS!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,75 @@
+"""What tests of suspended runs share: tools that ask, gates that ask, and a second process."""
+
+from typing import Any
+
+from awaken import ToolContext, tool
+from awaken.contracts.events import AgentEvent
+from awaken.contracts.messages import Role
+from awaken.contracts.plugins import Suspend, ToolGateContext
+from awaken.contracts.suspension import ResumeMode, SuspendTicket, Suspension
+
+from .worlds import Gate, Story, World
+
+
+class Asking:
+    """Tools that note how they were run: `ask` suspends until it has a decision."""
+
+    def __init__(self) -> None:
+        self.ran: list[Any] = []
+
+        @tool
+        async def ask(question: str, ctx: ToolContext) -> Any:
+            self.ran.append((question, ctx.resume and ctx.resume.result))
+            return ctx.suspend(question) if ctx.resume is None else f"told {ctx.resume.result}"
+
+        @tool
+        async def add(a: int, b: int) -> int:
+            self.ran.append(a + b)
+            return a + b
+
+        self.tools = [ask, add]
+
+
+def asks_permission(mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL) -> Gate:
+    """A gate that wants every call approved."""
+
+    async def gate(_: ToolGateContext) -> Suspend:
+        return Suspend(ticket=SuspendTicket(suspension=Suspension(action="may"), resume_mode=mode))
+
+    return Gate(gate)
+
+
+def another_process(world: World, **agent: Any) -> World:
+    """A second runtime that shares nothing with the first but the store (and the model)."""
+    return World(model=world.model, store=world.store, **agent)
+
+
+async def logged(world: World, thread_id: str = "t") -> list[AgentEvent]:
+    """The log of a thread."""
+    return [entry.event for entry in await world.store.list_events(thread_id)]
+
+
+async def retold(world: World) -> Story:
+    """The story of the one run of thread "t", judged by its log."""
+    return await world.judged(await logged(world), None, "t")
+
+
+async def open_tickets(world: World) -> list[str]:
+    """The ids of the thread's open tickets, in call order."""
+    found = sorted(await world.runtime.tickets("t"), key=lambda ticket: ticket.call_id)
+    return [ticket.ticket_id for ticket in found]
+
+
+async def finished(world: World) -> Any:
+    """Wait for the one run of thread "t"."""
+    (run,) = await world.runtime.list_runs("t")
+    return await world.runtime.wait(run.run_id)
+
+
+def tool_answers(story: Story) -> dict[str, str]:
+    """The text that answers each call."""
+    return {
+        message.tool_call_id or "": message.text
+        for message in story.messages
+        if message.role is Role.TOOL
+    }

@@ -1,0 +1,498 @@
+from itertools import pairwise
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from awaken.contracts.content import Text, Thinking
+from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.events import (
+    LIVE_EVENTS,
+    ActivitySnapshot,
+    AgentEvent,
+    ErrorEvent,
+    InferenceComplete,
+    RunFinish,
+    RunStart,
+    StateSnapshot,
+    StepEnd,
+    StepStart,
+    StreamReset,
+    ToolCallCancel,
+    ToolCallDone,
+    ToolCallReady,
+    ToolCallResumed,
+    ToolCallStreamDelta,
+)
+from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, Suspended, Termination
+from awaken.contracts.messages import Message, Role, ToolCall, assistant, system, tool_answer, user
+from awaken.contracts.suspension import ToolCallOutcome
+from awaken.contracts.tool_results import ToolResult
+from awaken.testing.transcripts import (
+    anthropic_problems,
+    assert_valid_events,
+    assert_valid_transcript,
+    check_events,
+    check_transcript,
+    gemini_problems,
+    openai_problems,
+)
+
+VENDORS = (openai_problems, anthropic_problems, gemini_problems)
+CHECKS = (check_transcript, *VENDORS)
+
+
+def calling(*ids: str, words: str | None = None) -> Message:
+    """Call one tool per id; the tool of call "a" is named "tool_a"."""
+    calls = [ToolCall(id=call_id, name=f"tool_{call_id}", arguments={}) for call_id in ids]
+    return assistant(() if words is None else words, calls)
+
+
+def answers(*ids: str) -> list[Message]:
+    return [tool_answer(call_id, "result") for call_id in ids]
+
+
+GOOD = [user("hi"), calling("a", "b"), *answers("a", "b"), assistant("done")]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [],
+        GOOD,
+        [user("hi"), calling("a", "b"), *answers("b", "a"), assistant("done")],
+        [system("be kind"), user("hi"), calling("a", words="ok"), *answers("a")],
+        [user("hi"), calling("a"), *answers("a"), calling("b"), *answers("b")],
+        [user("one"), user("two"), assistant("three"), user("four")],
+        [user("hi"), calling("a"), *answers("a"), user("and"), assistant("done")],
+    ],
+)
+def test_valid_transcripts_have_no_problems(check, messages):
+    assert check(messages) == []
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [user("hi"), calling("a", "b"), *answers("a"), assistant("done")],
+        [user("hi"), calling("a"), user("and")],
+        [user("hi"), calling("a")],
+        [user("hi"), calling("a", "b"), *answers("a", "b", "b")],
+        [user("hi"), calling("a", "b"), *answers("a", "a")],
+        [user("hi"), calling("a"), *answers("x")],
+        [user("hi"), *answers("a"), assistant("done")],
+        [*answers("a"), user("hi")],
+        [user("hi"), calling("a"), user("wait"), *answers("a")],
+        [user("hi"), *answers("a"), calling("a")],
+    ],
+)
+def test_every_check_finds_a_result_that_is_missing_or_misplaced(check, messages):
+    assert check(messages) != []
+
+
+def test_a_problem_names_the_message_and_the_call():
+    assert check_transcript([user("hi"), calling("a"), user("and")]) == [
+        "message 1 (assistant): call 'a' has 0 results"
+    ]
+    assert check_transcript([user("hi"), *answers("a")]) == [
+        "message 0 (user): the result of 'a' answers no call"
+    ]
+
+
+def test_one_id_twice_in_a_message_is_a_problem_and_in_two_messages_is_not():
+    assert check_transcript([calling("a", "a"), *answers("a")]) == [
+        "message 0 (assistant): call id 'a' is used 2 times"
+    ]
+    again = [user("hi"), calling("a"), *answers("a"), calling("a"), *answers("a")]
+    assert check_transcript(again) == []
+    assert openai_problems(again) == []
+    assert anthropic_problems(again) == ["conversation: call id 'a' is used 2 times"]
+
+
+def test_only_assistants_call():
+    message = msgspec.structs.replace(calling("a"), role=Role.USER)
+    assert check_transcript([message, *answers("a")]) == [
+        "message 0 (user): only an assistant message can have calls"
+    ]
+
+
+def test_open_calls_may_lack_a_result_at_the_end():
+    waiting = [user("hi"), calling("a", "b"), *answers("b")]
+    assert check_transcript(waiting) != []
+    assert check_transcript(waiting, open_calls=["a"]) == []
+    assert check_transcript([*waiting, *answers("a")], open_calls=[]) == []
+
+
+@pytest.mark.parametrize(
+    ("messages", "open_calls"),
+    [
+        ([user("hi"), calling("a", "b"), *answers("b")], ["b"]),
+        ([user("hi"), calling("a", "b")], ["a"]),
+        ([user("hi"), calling("a"), *answers("a")], ["a"]),
+        ([user("hi"), calling("a"), user("and")], ["a"]),
+        ([user("hi"), calling("a")], ["a", "ghost"]),
+        ([], ["a"]),
+    ],
+    ids=["the other", "not all", "answered", "not at the end", "unknown", "nothing"],
+)
+def test_open_calls_excuse_nothing_else(messages, open_calls):
+    assert check_transcript(messages, open_calls=open_calls) != []
+
+
+def test_the_assert_passes_on_good_and_lists_every_problem_on_bad():
+    assert_valid_transcript(GOOD)
+    assert_valid_transcript([calling("a")], open_calls=["a"])
+    with pytest.raises(AssertionError, match=r"(?s)'a' has 0 results.*'b' has 0 results"):
+        assert_valid_transcript([user("hi"), calling("a", "b"), user("and")])
+
+
+def test_openai_needs_content_or_calls():
+    assert openai_problems([user("hi"), assistant("")]) == [
+        "message 1 (assistant): an assistant message needs content or calls"
+    ]
+    assert openai_problems([user("hi"), assistant(Thinking(thinking="hm"))]) != []
+    assert openai_problems([user("hi"), calling("a", words=""), *answers("a")]) == []
+
+
+def test_openai_wants_results_directly_after_their_message_where_anthropic_merges():
+    messages = [user("hi"), calling("a"), assistant("a moment"), *answers("a")]
+    assert openai_problems(messages) != []
+    assert check_transcript(messages) != []
+    assert anthropic_problems(messages) == []
+    assert gemini_problems(messages) == []
+
+
+def test_anthropic_begins_with_a_user():
+    assert anthropic_problems([assistant("hi"), user("hi")]) == [
+        "message 0 (assistant): the first turn must be the user's"
+    ]
+    assert anthropic_problems([system("be kind"), user("hi"), assistant("hi")]) == []
+
+
+def test_anthropic_refuses_results_in_the_first_turn():
+    assert anthropic_problems([user("hi"), *answers("a")]) == [
+        "message 0 (user): results without calls in the turn before",
+        "message 0 (user): results must come before other content",
+    ]
+
+
+def test_anthropic_wants_results_first_in_their_turn():
+    messages = [user("hi"), calling("a"), user("by the way"), *answers("a")]
+    assert anthropic_problems(messages) == [
+        "message 2 (user): results must come before other content"
+    ]
+    assert anthropic_problems([messages[0], messages[1], messages[3], messages[2]]) == []
+
+
+def test_anthropic_wants_all_results_in_the_next_turn():
+    messages = [user("hi"), calling("a", "b"), *answers("a"), assistant("so"), *answers("b")]
+    assert anthropic_problems(messages) == [
+        "message 1 (assistant): call 'b' has 0 results",
+        "message 3 (assistant): the result of 'b' answers no call",
+    ]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        assistant(""),
+        assistant(()),
+        assistant("  \n"),
+        assistant((Text(text="x"), Text(text=""))),
+        calling("a", words=""),
+    ],
+)
+def test_anthropic_refuses_empty_text_and_empty_turns(message):
+    rest = answers("a") if message.tool_calls else []
+    assert anthropic_problems([user("hi"), message, *rest]) != []
+
+
+def test_anthropic_takes_blank_text_beside_something_else_and_empty_results():
+    assert anthropic_problems([user("hi"), calling("a", words=" "), tool_answer("a", "")]) == []
+    assert anthropic_problems([user(""), assistant("hi")]) != []
+
+
+def test_gemini_counts_responses():
+    assert gemini_problems([user("hi"), calling("a", "b"), *answers("b")]) == [
+        "message 1 (assistant): 2 function calls, 1 responses"
+    ]
+
+
+def test_gemini_compares_names_after_regrouping():
+    assert gemini_problems([user("hi"), calling("a", "b"), *answers("b", "a")]) == []
+    assert gemini_problems([user("hi"), calling("a", "b"), *answers("b", "b")]) == [
+        "message 1 (assistant): calls ['tool_a', 'tool_b'], responses ['tool_b', 'tool_b']"
+    ]
+    assert gemini_problems([user("hi"), calling("a", "b"), *answers("b", "x")]) == [
+        "message 1 (assistant): calls ['tool_a', 'tool_b'], responses ['tool_b', '?']"
+    ]
+
+
+def test_gemini_cannot_begin_with_a_call_and_needs_parts():
+    assert gemini_problems([calling("a"), *answers("a")]) == [
+        "message 0 (assistant): a function call turn cannot be the first"
+    ]
+    assert gemini_problems([user("hi"), assistant(())]) == [
+        "message 1 (assistant): a turn needs at least one part"
+    ]
+
+
+@st.composite
+def transcripts(draw, *, with_calls: bool = False) -> list[Message]:
+    """A valid conversation: rounds of a user, batches with their results, an answer."""
+    messages: list[Message] = [system("be kind")] if draw(st.booleans()) else []
+    count = 0
+    for turn in range(draw(st.integers(1, 4))):
+        messages.append(user(f"question {turn}"))
+        least = 1 if with_calls and turn == 0 else 0
+        for size in draw(st.lists(st.integers(1, 4), min_size=least, max_size=3)):
+            ids = [f"{count + offset}" for offset in range(size)]
+            count += size
+            messages.append(calling(*ids, words=draw(st.sampled_from([None, "let me see"]))))
+            messages += answers(*draw(st.permutations(ids)))
+        messages.append(assistant("answer"))
+    return messages
+
+
+def pick_result(draw, messages: list[Message]) -> int:
+    return draw(st.sampled_from([i for i, it in enumerate(messages) if it.role is Role.TOOL]))
+
+
+@given(transcripts())
+def test_random_valid_transcripts_have_no_problems(messages):
+    for check in CHECKS:
+        assert check(messages) == []
+
+
+@given(st.data())
+def test_deleting_or_duplicating_any_result_is_found_by_every_check(data):
+    messages = data.draw(transcripts(with_calls=True))
+    index = pick_result(data.draw, messages)
+    messages[index : index + 1] = [messages[index]] * data.draw(st.sampled_from([0, 2]))
+    for check in CHECKS:
+        assert check(messages) != []
+
+
+@given(st.data())
+def test_moving_any_result_out_of_its_batch_is_found(data):
+    messages = data.draw(transcripts(with_calls=True))
+    index = pick_result(data.draw, messages)
+    first = next(i for i in range(index, -1, -1) if messages[i].role is Role.ASSISTANT)
+    last = next(i for i in range(index, len(messages)) if messages[i].role is not Role.TOOL)
+    result = messages.pop(index)
+    elsewhere = [i for i in range(len(messages) + 1) if not first < i < last]
+    messages.insert(data.draw(st.sampled_from(elsewhere)), result)
+    assert check_transcript(messages) != []
+    assert openai_problems(messages) != []
+
+
+def start(run_id: str = "r") -> RunStart:
+    return RunStart(thread_id="t", run_id=run_id)
+
+
+def finish(termination: Termination | None = None, run_id: str = "r") -> RunFinish:
+    return RunFinish(thread_id="t", run_id=run_id, termination=termination or NaturalEnd())
+
+
+def done(call_id: str, outcome: ToolCallOutcome = ToolCallOutcome.SUCCEEDED) -> ToolCallDone:
+    return ToolCallDone(id=call_id, result=ToolResult.success("t", 1), outcome=outcome)
+
+
+def suspended(call_id: str) -> ToolCallDone:
+    return done(call_id, ToolCallOutcome.SUSPENDED)
+
+
+def opened(*ids: str) -> list[AgentEvent]:
+    return [ToolCallStart(id=call_id, name="t") for call_id in ids]
+
+
+def ready(*ids: str) -> list[AgentEvent]:
+    return [ToolCallReady(id=call_id, name="t", arguments={}) for call_id in ids]
+
+
+def resumed(call_id: str) -> ToolCallResumed:
+    return ToolCallResumed(target_id=call_id)
+
+
+STEP, END, SNAP = StepStart(), StepEnd(), StateSnapshot(snapshot={})
+INFERRED = InferenceComplete(model="m")
+TEXT = TextDelta(delta="x")
+
+
+def step(*inside: AgentEvent) -> list[AgentEvent]:
+    return [STEP, *inside, SNAP, END]
+
+
+def batch(*ids: str) -> list[AgentEvent]:
+    """The first half of a step that calls: up to the moment the tools run."""
+    return [*opened(*ids), *ready(*ids), INFERRED]
+
+
+def run(*inside: AgentEvent) -> list[AgentEvent]:
+    return [start(), *inside, finish()]
+
+
+def pause(*inside: AgentEvent) -> list[AgentEvent]:
+    return [start(), *inside, SNAP, finish(Suspended())]
+
+
+ARGS = ToolCallDelta(id="a", args_delta="{}")
+OUTPUT = ToolCallStreamDelta(id="a", name="t", delta="…")
+CANCEL = ToolCallCancel(id="a", name="t", reason="x")
+RESET = StreamReset(reason="x")
+ACTIVITY = ActivitySnapshot(message_id="m", activity_type="p")
+ERROR = ErrorEvent(message="x")
+ANSWER = step(ReasoningDelta(delta="hm"), TEXT, INFERRED)
+TOOLS = step(*batch("a", "b"), OUTPUT, done("a"), ACTIVITY, done("b"))
+PAUSE = pause(*step(*batch("a", "b"), suspended("a"), suspended("b")))
+FAILURE = [start(), *ANSWER, STEP, TEXT, END, SNAP, finish(Failed(message="x"))]
+
+VALID: dict[str, list[AgentEvent]] = {
+    "text": run(*ANSWER, SNAP),
+    "tools": run(*TOOLS, *ANSWER, SNAP),
+    "no step": [start(), SNAP, finish(Cancelled())],
+    "error": [start(), ERROR],
+    "an error alone": [ERROR],
+    "an error in a step": [start(), STEP, TEXT, ERROR],
+    "arguments in pieces": run(*step(*opened("a"), ARGS, ARGS, *ready("a"), INFERRED, done("a"))),
+    "a failure in a step": FAILURE,
+    "bad arguments": run(*step(*opened("a", "b"), *ready("b"), INFERRED, done("b"), done("a"))),
+    "bad arguments after good ones": run(
+        *TOOLS, *step(*opened("a", "b"), *ready("b"), INFERRED, done("b"), done("a"))
+    ),
+    "a run after a failure": [*FAILURE, start("s"), *ANSWER, finish(run_id="s")],
+    "suspended only": PAUSE,
+    "decided at once": run(*step(*batch("a", "b"), suspended("a"), done("b"), resumed("a"))),
+    "resumed in call order": [*PAUSE, *run(OUTPUT, resumed("a"), resumed("b"), *ANSWER)],
+    "resumed one by one": [
+        *PAUSE,
+        *pause(resumed("b")),
+        *pause(suspended("a")),
+        *run(resumed("a"), *ANSWER),
+    ],
+    "recorded from the resume on": run(resumed("b"), done("a"), *ANSWER),
+    "the next run": [*run(*TOOLS), start("s"), *TOOLS, finish(run_id="s")],
+}
+RECOVERED: dict[str, list[AgentEvent]] = {
+    "restarted": run(*step(*opened("a"), RESET, *batch("a"), done("a"))),
+    "cancelled": run(*step(*opened("a"), CANCEL, *batch("a", "b"), done("a"), done("b"))),
+}
+
+
+@pytest.mark.parametrize("name", VALID | RECOVERED)
+def test_valid_streams_have_no_problems(name):
+    events = (VALID | RECOVERED)[name]
+    assert check_events(events) == []
+    assert_valid_events(events)
+
+
+@pytest.mark.parametrize("name", VALID)
+def test_their_logs_have_no_problems(name):
+    assert check_events([it for it in VALID[name] if not isinstance(it, LIVE_EVENTS)]) == []
+
+
+OUTSIDE, UNSTARTED, LATE = "only run_start", "'a' was not started", "comes too late in its step"
+READY_ORDER, RESULT_ORDER = "'a' is not ready in call order", "result of 'a' is not in call order"
+UNSNAPPED = "(step_end): no state_snapshot"
+
+BROKEN: dict[str, tuple[str, list[AgentEvent]]] = {
+    "no run_start": (OUTSIDE, [*ANSWER, finish()]),
+    "an event after the end": (OUTSIDE, [*run(*ANSWER), SNAP]),
+    "two terminal events": (OUTSIDE, [*run(), finish()]),
+    "an error after the end": (OUTSIDE, [*run(), ERROR]),
+    "an event while suspended": (OUTSIDE, [*PAUSE, TEXT]),
+    "an error while suspended": (OUTSIDE, [*PAUSE, ERROR]),
+    "nothing at all": ("without a terminal", []),
+    "no end": ("without a terminal", [start(), *ANSWER]),
+    "the same run again": ("has ended", [*run(), *run()]),
+    "the same run after an error": ("has ended", [start(), ERROR, *run()]),
+    "two starts": ("has no terminal event", [start(), *run()]),
+    "another run finishes": ("run 's' finishes", [start(), finish(run_id="s")]),
+    "a step without end": ("no step_end", run(STEP, TEXT)),
+    "a step inside a step": ("no step_end", run(STEP, *ANSWER)),
+    "step_end after run_finish": ("no step_end", [*run(STEP, SNAP), END]),
+    "an end without step": ("no step to end", run(END)),
+    "arguments before start": (UNSTARTED, run(*step(ARGS, *opened("a")))),
+    "ready before start": (UNSTARTED, run(*step(*ready("a")))),
+    "done before start": (UNSTARTED, run(*step(done("a")))),
+    "resumed before start": (UNSTARTED, run(*step(resumed("a")))),
+    "output before start": (UNSTARTED, run(*step(OUTPUT))),
+    "ready after a reset": (UNSTARTED, run(*step(*opened("a"), RESET, *ready("a")))),
+    "ready after its cancel": (UNSTARTED, run(*step(*opened("a"), CANCEL, *ready("a")))),
+    "started twice": ("'a' is started twice", run(*step(*opened("a", "a")))),
+    "ready out of order": (READY_ORDER, run(*step(*opened("a", "b"), *ready("b", "a")))),
+    "ready twice": (READY_ORDER, run(*step(*opened("a"), *ready("a", "a")))),
+    "done out of order": (RESULT_ORDER, run(*step(*batch("a", "b"), done("b"), done("a")))),
+    "resumed out of order": (RESULT_ORDER, [*PAUSE, *run(resumed("b"), resumed("a"))]),
+    "done twice": ("two outcomes", run(*step(*batch("a"), done("a")), *step(done("a")))),
+    "resumed after done": ("two outcomes", [*pause(*TOOLS), *run(resumed("a"))]),
+    "snapshot after step_end": (UNSNAPPED, run(STEP, TEXT, END, SNAP, *ANSWER)),
+    "no snapshot in the last step": (UNSNAPPED, run(*ANSWER, STEP, TEXT, END, SNAP)),
+    "a result after the snapshot": (LATE, run(STEP, *batch("a"), SNAP, done("a"), END)),
+    "text after ready": (LATE, run(*step(*opened("a"), *ready("a"), TEXT))),
+    "ready after inference": (LATE, run(*step(*opened("a"), INFERRED, *ready("a")))),
+    "inference after a result": (LATE, run(*step(*opened("a"), *ready("a"), done("a"), INFERRED))),
+    "text before the step": ("outside of a step", run(TEXT, *ANSWER)),
+    "text between steps": ("outside of a step", run(*ANSWER, TEXT, *ANSWER)),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_planted_violations_are_found(name):
+    expected, events = BROKEN[name]
+    assert expected in "\n".join(check_events(events))
+    with pytest.raises(AssertionError):
+        assert_valid_events(events)
+
+
+def test_a_problem_is_reported_once_and_names_its_event():
+    assert check_events(run(STEP, TEXT, END, SNAP, *ANSWER, *ANSWER)) == [
+        "event 3 (step_end): no state_snapshot before it"
+    ]
+
+
+@st.composite
+def streams(draw) -> list[AgentEvent]:
+    events: list[AgentEvent] = [start()]
+    count = 0
+    for size in draw(st.lists(st.integers(0, 4), min_size=1, max_size=4)):
+        ids = [f"{count + offset}" for offset in range(size)]
+        count += size
+        words = [TEXT] * draw(st.integers(0, 3))
+        events += step(*words, *batch(*ids), *(done(call_id) for call_id in ids))
+    return [*events, SNAP, finish()]
+
+
+@given(streams())
+def test_random_valid_streams_have_no_problems(events):
+    assert check_events(events) == []
+
+
+STRUCTURE = RunStart | RunFinish | StepStart | StepEnd | ToolCallStart
+
+
+@given(st.data())
+def test_deleting_or_duplicating_any_event_of_the_structure_is_found(data):
+    events = data.draw(streams())
+    copies = data.draw(st.sampled_from([0, 2]))
+    kinds = STRUCTURE if copies == 0 else STRUCTURE | ToolCallReady | ToolCallDone
+    index = data.draw(st.sampled_from([i for i, it in enumerate(events) if isinstance(it, kinds)]))
+    events[index : index + 1] = [events[index]] * copies
+    assert check_events(events) != []
+
+
+@given(st.data())
+def test_swapping_two_readies_or_two_results_is_found(data):
+    events = data.draw(streams())
+    pairs = [
+        i
+        for i, (one, two) in enumerate(pairwise(events))
+        if type(one) is type(two) and isinstance(one, ToolCallReady | ToolCallDone)
+    ]
+    if pairs:
+        place = data.draw(st.sampled_from(pairs))
+        events[place : place + 2] = events[place + 1], events[place]
+        assert check_events(events) != []
