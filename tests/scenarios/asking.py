@@ -1,5 +1,6 @@
 """What tests of suspended runs share: tools that ask, gates that ask, and a second process."""
 
+import asyncio
 from typing import Any
 
 from awaken import ToolContext, tool
@@ -8,7 +9,7 @@ from awaken.contracts.messages import Role
 from awaken.contracts.plugins import Suspend, ToolGateContext
 from awaken.contracts.suspension import ResumeMode, SuspendTicket, Suspension
 
-from .worlds import Gate, Story, World
+from .worlds import Gate, Story, WatchedStore, World
 
 
 class Asking:
@@ -28,6 +29,18 @@ class Asking:
             return a + b
 
         self.tools = [ask, add]
+
+
+class SlowReads(WatchedStore):
+    """A store that also takes its time to read, so that others get in between."""
+
+    async def checkout(self, thread_id: str) -> Any:
+        await asyncio.sleep(0)
+        return await super().checkout(thread_id)
+
+    async def find_ticket(self, ticket_id: str) -> Any:
+        await asyncio.sleep(0)
+        return await super().find_ticket(ticket_id)
 
 
 def asks_permission(mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL) -> Gate:

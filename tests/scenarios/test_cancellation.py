@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from awaken import StateKey, ToolContext, tool
+from awaken import Phase, StateKey, ToolContext, tool
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
 from awaken.runtime.cancellation import CancellationToken
 from awaken.testing.scripted_model import ToolCalls
 
 from .asking import retold
-from .worlds import World, simulated
+from .worlds import Hooks, World, simulated
 
 CANCELLED = "[The run was cancelled]"
 
@@ -89,6 +89,7 @@ async def by_shutdown(world: World, run: "asyncio.Task[Any]") -> None:
 
 async def by_user_and_caller(world: World, run: "asyncio.Task[Any]") -> None:
     await world.runtime.cancel("t")
+    await asyncio.sleep(0.5)
     run.cancel()
 
 
@@ -148,6 +149,19 @@ def test_a_timeout_around_a_run_ends_it_and_is_raised_to_whoever_set_it() -> Non
                 await world.runtime.run("agent", "go", thread_id="t")
         assert (await retold(world)).termination == Cancelled(cause="caller")
         assert (await world.runtime.run("agent", "more", thread_id="t")).text == "again"
+
+    simulated(scenario)
+
+
+def test_a_run_whose_hook_cancels_it_in_its_last_moment_ends_cancelled() -> None:
+    async def scenario() -> None:
+        async def cancel(_: Any) -> None:
+            assert await world.runtime.cancel("t")
+
+        world = World(["done"], plugins=[Hooks({Phase.STEP_END: cancel})])
+        story = await world.tell()
+        assert story.termination == Cancelled(cause="user")
+        assert story.lines[-1] == ("assistant", "done")
 
     simulated(scenario)
 

@@ -82,7 +82,9 @@ def test_the_agent_is_the_one_asked_for_else_the_active_one_else_the_latest_else
         for agent_id in history:
             await runtime.run(agent_id, "before", thread_id="t")
         if isinstance(chosen, str):
-            assert (await runtime.run(asked, "now", thread_id="t")).agent_id == chosen
+            result = await runtime.run(asked, "now", thread_id="t")
+            record = await runtime.get_run(result.run_id)
+            assert (result.agent_id, record.agent_id) == (chosen, chosen)
         else:
             with pytest.raises(chosen):
                 await runtime.run(asked, "now", thread_id="t")

@@ -18,6 +18,7 @@ from awaken.testing.simulation import InjectionPoint, enumerate_awaits, simulate
 
 from .asking import (
     Asking,
+    SlowReads,
     another_process,
     asks_permission,
     finished,
@@ -54,7 +55,7 @@ def test_deciding_one_ticket_runs_that_call_only_and_the_others_stay_pending() -
 def test_a_hundred_equal_decisions_are_one_execution_and_a_hundred_equal_receipts() -> None:
     async def scenario() -> None:
         asking = Asking()
-        world = World([ToolCalls(ASK[:1]), "bye"], tools=asking.tools)
+        world = World([ToolCalls(ASK[:1]), "bye"], tools=asking.tools, store=SlowReads())
         await world.tell()
         (ticket,) = await open_tickets(world)
         asking.ran.clear()
@@ -75,7 +76,7 @@ def test_a_hundred_equal_decisions_are_one_execution_and_a_hundred_equal_receipt
 def test_processes_that_race_to_decide_execute_once(answers: tuple[str, str]) -> None:
     async def scenario() -> None:
         asking = Asking()
-        world = World([ToolCalls(ASK[:1]), "bye"], tools=asking.tools)
+        world = World([ToolCalls(ASK[:1]), "bye"], tools=asking.tools, store=SlowReads())
         await world.tell()
         (ticket,) = await open_tickets(world)
         asking.ran.clear()
@@ -137,7 +138,7 @@ def test_what_may_not_decide_changes_nothing(name: str) -> None:
     ran: list[Any] = []
 
     async def scenario() -> None:
-        world = World([ToolCalls([("careful", {})])] * 2 + ["bye"], tools=[careful(ran)])
+        world = World([ToolCalls([("careful", {})])] * 2 + ["bye"] * 2, tools=[careful(ran)])
         await world.tell(thread_id="other")
         await world.tell()
         (foreign,) = await world.runtime.tickets("other")
@@ -149,9 +150,13 @@ def test_what_may_not_decide_changes_nothing(name: str) -> None:
         assert len(world.store.commits) == commits
         assert await open_tickets(world) == [ticket]
         assert ran == []
-        await world.runtime.decide(ticket, result=1, decided_by="ann")
-        await finished(world)
-        assert ran == [1]
+        fine = ToolCallResume(decision_id="x", result=1, decided_by="ann")
+        for decided in (ticket, foreign.ticket_id):
+            await world.runtime.decide_all({decided: fine})
+        with pytest.raises(UnknownTicket):
+            await world.runtime.decide_all({ticket: fine, foreign.ticket_id: fine})
+        await asyncio.sleep(1)
+        assert ran == [1, 1]
 
     simulated(scenario)
 

@@ -101,6 +101,27 @@ def test_calls_merge_exactly_when_they_could_have_run_one_after_the_other(
     simulated(scenario)
 
 
+def test_results_become_durable_one_by_one_while_slower_calls_still_run() -> None:
+    @tool
+    async def wait(seconds: int) -> int:
+        await asyncio.sleep(seconds)
+        return seconds
+
+    async def scenario() -> None:
+        calls = [("wait", {"seconds": seconds}) for seconds in (30, 10, 20)]
+        world = World([ToolCalls(calls), "done"], tools=[wait])
+        handle = await world.runtime.start("agent", "go", thread_id="t")
+        for finished in ([], ["call_2"], ["call_2", "call_3"]):
+            await asyncio.sleep(5)
+            records = await world.store.list_tool_records(handle.run_id)
+            found = [it.call_id for it in records if it.status is ToolRecordStatus.FINISHED]
+            assert found == finished
+            await asyncio.sleep(5)
+        assert (await handle.result()).termination == NaturalEnd()
+
+    simulated(scenario)
+
+
 def test_a_call_that_is_run_again_has_its_own_durable_intent_and_the_same_key() -> None:
     ran: list[tuple[str, int, str, list[Any]]] = []
 

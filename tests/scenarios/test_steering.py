@@ -195,15 +195,19 @@ def test_a_message_accepted_at_any_moment_is_seen_by_the_model_exactly_once() ->
         nonlocal accepted
         receipts: list[Any] = []
         world = World([WORK, "done", "done again"], tools=[work])
+        asked = 0
 
         async def steer() -> None:
+            nonlocal asked
             receipts.append(await world.runtime.steer("t", "news"))
+            asked = len(world.model.requests)
 
         hook.arm(steer)
         assert (await world.runtime.run("agent", "go", thread_id="t")).termination == NaturalEnd()
         await hook.settle()
         news = [receipt for receipt in receipts if receipt.is_accepted]
         accepted += len(news)
+        assert not news or "news" in texts(world.model.requests[asked])
         seen = texts(world.model.requests[-1])
         assert seen == ["go", *["news" for _ in news]]
         assert [text for role, text in (await retold(world)).lines if role == "user"] == seen

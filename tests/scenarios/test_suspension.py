@@ -22,9 +22,11 @@ from awaken.contracts.runs import WaitingReason
 from awaken.contracts.suspension import ResumeMode, ToolCallResume
 from awaken.runtime.run import Run
 from awaken.testing.scripted_model import ToolCalls
+from awaken.testing.simulation import simulate
 
 from .asking import (
     Asking,
+    SlowReads,
     another_process,
     asks_permission,
     finished,
@@ -96,6 +98,41 @@ def test_a_decision_means_what_the_resume_mode_says(
         (resumed,) = story.of(ToolCallResumed)
         assert (resumed.target_id, resumed.result) == ("call_1", result)
         assert [event.run_id for event in story.of(RunStart)] == [suspended.run_id] * 2
+        marks = [message.metadata for message in story.messages if message.metadata]
+        assert {mark.run_id for mark in marks} == {suspended.run_id}
+        assert [mark.step_index for mark in marks] == [None, 0, 0, 1]
+
+    simulated(scenario)
+
+
+def test_tickets_decided_at_the_same_time_all_go_on_once() -> None:
+    async def scenario() -> None:
+        asking = Asking()
+        calls = [("ask", {"question": name}) for name in ("a", "b", "c")]
+        world = World([ToolCalls(calls), "bye"], tools=asking.tools, store=SlowReads())
+        await world.tell()
+        tickets = await open_tickets(world)
+        asking.ran.clear()
+        await asyncio.gather(*(world.runtime.decide(it, result="yes") for it in tickets))
+        await asyncio.sleep(1)
+        assert (await finished(world)).termination == NaturalEnd()
+        assert sorted(asking.ran) == [("a", "yes"), ("b", "yes"), ("c", "yes")]
+        assert sorted((await retold(world)).answers) == ["told yes"] * 3
+
+    simulate(scenario, seeds=range(40))
+
+
+def test_a_call_whose_tool_is_gone_when_it_is_decided_gets_a_result_that_says_so() -> None:
+    asking = Asking()
+
+    async def scenario() -> None:
+        world = World([ToolCalls([("ask", {"question": "?"})]), "bye"], tools=asking.tools)
+        await world.tell()
+        (ticket,) = await open_tickets(world)
+        await another_process(world, tools=asking.tools[1:]).runtime.decide(ticket)
+        await asyncio.sleep(1)
+        assert (await finished(world)).termination == NaturalEnd()
+        assert (await retold(world)).answers == ["Not found: tool 'ask' not found"]
 
     simulated(scenario)
 
@@ -105,7 +142,8 @@ def test_declined_calls_are_answered_in_call_order_without_running() -> None:
 
     async def scenario() -> None:
         calls = [("ask", {"question": name}) for name in ("a", "b", "c")]
-        world = World([ToolCalls(calls), "bye"], tools=asking.tools)
+        # Hooks watch the statuses, so that every move of a call is checked.
+        world = World([ToolCalls(calls), "bye"], tools=asking.tools, plugins=[Statuses()])
         await world.tell()
         first, second, third = await open_tickets(world)
         asking.ran.clear()
@@ -163,22 +201,24 @@ def survey(seen: list[Any], asked: int) -> Any:
     return survey
 
 
-def test_one_call_may_suspend_again_and_again_and_nothing_is_asked_twice() -> None:
+@pytest.mark.parametrize("plugins", [[], [asks_permission()]], ids=["no gate", "a gate"])
+def test_one_call_may_suspend_again_and_again_and_nothing_is_asked_twice(
+    plugins: list[Plugin],
+) -> None:
     seen: list[Any] = []
 
     async def scenario() -> None:
-        agent = {"tools": [survey(seen, 3)], "plugins": [asks_permission()]}
+        agent = {"tools": [survey(seen, 3)], "plugins": plugins}
         world = World([ToolCalls([("survey", {"topic": "x"})]), "bye"], **agent)
         await world.tell()
-        questions = []
-        for answer in range(4):
+        expected = [("tool:survey", f"s{n}") for n in (1, 2, 3)]
+        for answer, question in enumerate([("may", ""), *expected] if plugins else expected):
             (ticket,) = await world.runtime.tickets("t")
-            questions.append(ticket.question)
+            assert ticket.question == question
             await another_process(world, **agent).runtime.decide(ticket.ticket_id, result=answer)
             await asyncio.sleep(1)
         assert (await finished(world)).termination == NaturalEnd()
-        assert questions == [("may", ""), *(("tool:survey", f"s{n}") for n in (1, 2, 3))]
-        assert seen == [("x", 0), ("x", 1), ("x", 2), ("x", 3)]
+        assert seen == [("x", answer) for answer in ([0, 1, 2, 3] if plugins else [None, 0, 1, 2])]
         (resumed,) = (await retold(world)).of(ToolCallResumed)
         assert resumed.result == "thanks"
 

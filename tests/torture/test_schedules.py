@@ -128,7 +128,7 @@ async def outcome(program: Program) -> tuple[list[str], dict[str, Any], bytes]:
     assert_valid_transcript(checkout.messages)
     log = [entry.event for entry in await store.list_events("t")]
     final = {name: value for name, value in states[-1].items() if name in KEYS}
-    everything = [checkout.messages, checkout.state, checkout.latest_run, log, final]
+    everything = [list(checkout.messages), checkout.state, checkout.latest_run, log, final]
     answers = [it.text for it in checkout.messages if it.role is Role.TOOL]
     return answers, final, msgspec.json.encode(everything)
 

@@ -1,6 +1,6 @@
 """The model port: what a provider is asked, what it streams back, how it fails."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
@@ -160,11 +160,11 @@ class ModelTool(Record, frozen=True, kw_only=True):
 class InferenceRequest(Record, frozen=True, kw_only=True):
     """One question to a model.
 
-    `messages` is the runtime's own list: providers read it and never change it.
+    `messages` is a view of the runtime's own transcript: copy what you keep beyond the call.
     """
 
     upstream_model: str
-    messages: list[Message]
+    messages: Sequence[Message]
     system: tuple[str, ...] = ()
     tools: tuple[ModelTool, ...] = ()
     overrides: InferenceOverride | None = None

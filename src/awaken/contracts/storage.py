@@ -4,6 +4,7 @@ A commit is applied whole or not at all, once per commit id, and only when the t
 the expected version. Its size is the size of the change, never of the thread.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -86,7 +87,8 @@ class Checkout(Record, frozen=True, kw_only=True):
     """A consistent view of a thread, from which a run starts or goes on."""
 
     thread: Thread
-    messages: tuple[Message, ...] = ()
+    messages: Sequence[Message] = ()
+    """The whole transcript; a store need not copy it, as long as it never changes."""
     state: dict[str, StoredValue] = {}
     latest_run: RunRecord | None = None
     open_run: RunRecord | None = None

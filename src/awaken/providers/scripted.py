@@ -5,7 +5,7 @@ interfaces); scripts for tests are in `awaken.testing`.
 """
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -101,7 +101,7 @@ class _Unread(NamedTuple):
     results: list[tuple[str, str]]
 
 
-def _unread(messages: list[Message]) -> _Unread:
+def _unread(messages: Sequence[Message]) -> _Unread:
     """Read back to the last answer; a person's words count before the runtime's own."""
     hidden: Message | None = None
     answers: list[Message] = []
@@ -154,7 +154,7 @@ def _speaks_openui(request: InferenceRequest) -> bool:
     return False
 
 
-def _call_ids(messages: list[Message], count: int) -> list[str]:
+def _call_ids(messages: Sequence[Message], count: int) -> list[str]:
     # Compaction can bring the number of messages back to one that was used before.
     taken = {call.id for message in messages for call in message.tool_calls or ()}
     turn = len(messages)

@@ -24,6 +24,7 @@ from awaken.contracts.runs import RunInput, RunRecord, RunRequest
 from awaken.contracts.storage import Checkout, Store
 from awaken.contracts.suspension import ToolCallState
 from awaken.contracts.threads import Thread
+from awaken.contracts.transcript import Transcript
 
 from .alarm import Alarm
 from .cancellation import CancellationToken
@@ -105,6 +106,10 @@ class Admission:
             if request.run_id_hint or request.dispatch_id_hint:
                 return None
             return waiting if waiting is not None and waiting.is_resumable_waiting else None
+        if waiting is not None and waiting.run_id == wanted:
+            if request.decisions and not waiting.is_resumable_waiting:
+                raise InvalidResume(run_id=wanted, problem="it is not waiting")
+            return waiting
         record = await self._store.load_run(wanted)
         if record is None or record.thread_id != checkout.thread.id:
             raise InvalidResume(run_id=wanted, problem="it does not exist on this thread")
@@ -147,7 +152,7 @@ class Admission:
         writer = self._services.ids.new_id() if is_named else run_id
         feed = EventFeed()
         clock = self._services.clock
-        messages = list(checkout.messages)
+        messages = Transcript(checkout.messages)
         answer, open_calls = _latest_turn(messages)
         # A run that goes on is still in the step of its latest answer; stop rules look at it.
         said = answer if previous is not None else None
@@ -174,7 +179,9 @@ class Admission:
             own={},
             tickets=tickets,
             open_calls=open_calls,
-            metadata=MessageMetadata(run_id=run_id),
+            metadata=MessageMetadata(
+                run_id=run_id, step_index=record.steps - 1 if record.steps else None
+            ),
             usage=record.usage,
             stats=stats if stats.rounds else msgspec.structs.replace(stats, rounds=record.steps),
             started_ms=clock.monotonic_ms(),

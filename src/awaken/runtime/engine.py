@@ -146,7 +146,7 @@ class RunEngine:
             if fresh := await self._untaken(first, decisions):
                 try:
                     await self._take(first, fresh)
-                except VersionConflict:
+                except (VersionConflict, InvalidResume):
                     # Another process was faster, perhaps with the same decisions.
                     if await self._untaken(first, fresh):
                         raise

@@ -80,24 +80,30 @@ class Journal:
         Raises:
             StorageError: The store refused; everything stays pending.
         """
-        async with self._lock:
+        await self._lock.acquire()
+        try:
             if self._in_flight is not None:
                 await self._resolve(self._in_flight)
-            self._collect(state)
-            commit = self._commit(run)
-            self._in_flight = commit
-            try:
-                self._applied(commit, await self._store.commit(commit))
-            except StorageError:
-                # The store may have taken the commit, and only its reply was lost.
-                if not await self._resolve(commit):
-                    raise
+            if state.changed:
+                self._collect(state)
+            await self._write(self._commit(run))
+        finally:
+            self._lock.release()
 
     async def settle(self) -> None:
         """Find out what became of a commit whose reply never came."""
         async with self._lock:
             if self._in_flight is not None:
                 await self._resolve(self._in_flight)
+
+    async def _write(self, commit: Commit) -> None:
+        self._in_flight = commit
+        try:
+            self._applied(commit, await self._store.commit(commit))
+        except StorageError:
+            # The store may have taken the commit, and only its reply was lost.
+            if not await self._resolve(commit):
+                raise
 
     async def _resolve(self, commit: Commit) -> bool:
         """Whether the store has the commit; if so, it counts as written."""
@@ -108,10 +114,9 @@ class Journal:
         return receipt is not None
 
     def _collect(self, state: StateStore) -> None:
-        if state.changed:
-            thread_changes, run_changes = state.take_changes()
-            self._state.update(thread_changes)
-            self._run_state.update(run_changes)
+        thread_changes, run_changes = state.take_changes()
+        self._state.update(thread_changes)
+        self._run_state.update(run_changes)
 
     def _commit(self, run: RunRecord | None) -> Commit:
         return Commit(
@@ -121,10 +126,10 @@ class Journal:
             committed_at=self._clock.now_ms(),
             messages=tuple(self.messages),
             run=run,
-            state=dict(self._state) if self._state else {},
-            run_state=dict(self._run_state) if self._run_state else {},
+            state=self._state.copy(),
+            run_state=self._run_state.copy(),
             tool_records=tuple(self.tool_records),
-            tickets=tuple(self.tickets.values()),
+            tickets=tuple(self.tickets.values()) if self.tickets else (),
             events=tuple(self.events),
         )
 
@@ -145,7 +150,7 @@ class Journal:
 
     def _show_durable(self) -> None:
         """Show what was announced, up to the first event that is not durable yet."""
-        waiting = {id(event) for event in self.events}
+        waiting = {id(event) for event in self.events} if self.events else ()
         announced, self._announced = self._announced, []
         for place, event in enumerate(announced):
             if id(event) in waiting:

@@ -1,6 +1,6 @@
 """Building a request: instructions, context messages, history, tools and overrides."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from awaken.contracts.content import text_of
 from awaken.contracts.context_messages import ContextMessage, ContextTarget
@@ -94,8 +94,8 @@ def _offered(tools: tuple[ModelTool, ...], filtered: ToolFilter) -> tuple[ModelT
 
 
 def _placed(
-    system: tuple[str, ...], history: list[Message], contexts: Mapping[str, ContextMessage]
-) -> tuple[tuple[str, ...], list[Message]]:
+    system: tuple[str, ...], history: Sequence[Message], contexts: Mapping[str, ContextMessage]
+) -> tuple[tuple[str, ...], Sequence[Message]]:
     """Put context messages around the history, each target in its place."""
     if not contexts:
         return system, history

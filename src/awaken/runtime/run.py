@@ -22,6 +22,7 @@ from awaken.contracts.profile import ProfileAccess, ProfileStore
 from awaken.contracts.runs import RunRecord, RunRequest, Waiting
 from awaken.contracts.state import Clear, MutationBatch
 from awaken.contracts.suspension import Ticket
+from awaken.contracts.transcript import Transcript
 
 from .alarm import Alarm
 from .cancellation import CancellationToken
@@ -72,7 +73,7 @@ class Run:
     alarm: Alarm
     """Rings when what the run waits for takes too long."""
     inbox: Inbox
-    messages: list[Message]
+    messages: Transcript
     """The transcript: read by everybody, appended to by `append` only."""
     is_continuation: bool
     profile: ProfileAccess | None

@@ -312,7 +312,6 @@ class _EventOrder:
         self._in_step, self._is_replay = False, True
         self._unsnapped = None
         self._last_result = {}
-        self._suspended.clear()
 
     def _end_activation(self, event: AgentEvent) -> None:
         run_id, self.run_id = self.run_id or "", None

@@ -243,6 +243,9 @@ def test_the_first_failure_in_registration_order_fails_the_phase_and_nothing_is_
 
     async def first(_context: PhaseContext) -> StateCommand:
         await second_failed.wait()
+        for _ in range(5):
+            # The other hook has failed, and everybody could know by now.
+            await asyncio.sleep(0)
         raise First
 
     async def second(_context: PhaseContext) -> StateCommand:

@@ -28,7 +28,7 @@ from awaken.runtime.resolution.registries import RegistrySet
 from awaken.runtime.run import Run
 from awaken.testing.scripted_model import ScriptedModel, ToolCalls
 
-from .worlds import Made, opened, play, runtime_of, with_run
+from .worlds import Made, play, runtime_of, with_run
 
 ACT = ScheduledActionSpec[int]("act", Phase.STEP_START, int)
 PING = EffectSpec[int]("ping", int)
@@ -326,19 +326,20 @@ def test_a_context_tells_who_runs_what_and_every_plugin_may_use_its_profile() ->
 
 
 def test_a_context_shows_the_messages_so_far_and_nothing_of_tools_outside_their_phases() -> None:
-    async def main() -> None:
-        runtime = runtime_of(Made("p", lambda r: r.key(COUNT)))
-        run = await opened(runtime, user("one"), user("two"))
-        seen: list[PhaseContext] = []
+    seen: list[PhaseContext] = []
 
-        async def hook(context: PhaseContext) -> None:
-            seen.append(context)
+    async def hook(context: PhaseContext) -> None:
+        seen.append(context)
 
-        run.agent.env.hooks[Phase.STEP_START] = [("p", hook)]
+    def declare(registrar: PluginRegistrar) -> None:
+        registrar.key(COUNT)
+        registrar.hook(Phase.STEP_START, hook)
+
+    async def use(run: Run) -> None:
         await play(run)
-        (context,) = seen
-        assert [message.text for message in context.messages] == ["one", "two"]
-        assert context.state(COUNT) == 0
-        assert not hasattr(context, "call")
 
-    asyncio.run(main())
+    with_run(use, Made("p", declare), messages=(user("one"), user("two")))
+    (context,) = seen
+    assert [message.text for message in context.messages] == ["one", "two"]
+    assert context.state(COUNT) == 0
+    assert not hasattr(context, "call")

@@ -46,7 +46,7 @@ from awaken.runtime.request import build_request
 from awaken.runtime.run import Run
 from awaken.testing.scripted_model import ScriptedModel, ToolCalls
 
-from .worlds import Made, opened, play, runtime_of, with_run
+from .worlds import Made, play, runtime_of, with_run
 
 
 def named_tools(*names: str) -> list[Any]:
@@ -54,18 +54,6 @@ def named_tools(*names: str) -> list[Any]:
         return "x"
 
     return [tool(id=name, description="d", effect="none")(call) for name in names]
-
-
-def built(command: StateCommand, *messages: Message, **agent: Any) -> InferenceRequest:
-    """The request of a step whose hooks asked for the command."""
-
-    async def main() -> InferenceRequest:
-        run = await opened(runtime_of(**agent), *messages)
-        await submit(run, command)
-        await play(run, Phase.BEFORE_INFERENCE)
-        return await build_request(run)
-
-    return asyncio.run(main())
 
 
 def adding(*messages: ContextMessage) -> StateCommand:
@@ -85,13 +73,12 @@ def test_without_context_messages_the_transcript_itself_is_sent(
     prompt: str, history: tuple[Message, ...]
 ) -> None:
     async def use(run: Run) -> None:
-        run.messages[:] = history
         request = await build_request(run)
         assert request.messages is run.messages
         assert request.system == ((prompt,) if prompt else ())
         assert (request.tools, request.overrides) == ((), None)
 
-    with_run(use, instructions=prompt)
+    with_run(use, instructions=prompt, messages=history)
 
 
 @pytest.mark.parametrize("prompt", ["prompt", ""])
@@ -111,12 +98,11 @@ def test_every_target_has_its_place_around_prompt_and_history(
     )
 
     async def use(run: Run) -> InferenceRequest:
-        run.messages[:] = history
         await submit(run, command)
         await play(run, Phase.BEFORE_INFERENCE)
         return await build_request(run)
 
-    request = with_run(use, instructions=prompt)
+    request = with_run(use, instructions=prompt, messages=history)
     assert request.system == (*([prompt] if prompt else []), "rule 0", "rule a", "rule b")
     texts = [message.text for message in history]
     assert said(request) == ["session", "talk", *texts, "last"]
@@ -334,4 +320,5 @@ def test_transforms_are_chained_in_order_and_leave_the_transcript_alone() -> Non
 def test_the_prompt_cache_follows_the_agents_policy(
     policy: ContextWindowPolicy | None, cached: bool
 ) -> None:
-    assert built(StateCommand(), context_policy=policy).enable_prompt_cache is cached
+    request = with_run(build_request, context_policy=policy)
+    assert request.enable_prompt_cache is cached

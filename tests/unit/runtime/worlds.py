@@ -83,21 +83,25 @@ def runtime_of(
     )
 
 
-async def opened(runtime: AgentRuntime, *messages: Message) -> Run:
-    """A run that has begun and taken no step."""
-    request = RunRequest(agent_id="a", messages=messages or (user("hi"),))
+async def opened(runtime: AgentRuntime, messages: tuple[Message, ...] = (user("hi"),)) -> Run:
+    """A run that has begun with these messages and taken no step."""
+    request = RunRequest(agent_id="a", messages=messages)
     run = await runtime._engine._admission.prepare(request, "t")
     await open_run(run)
     return run
 
 
 def with_run(
-    use: Callable[[Run], Awaitable[T]], *plugins: Plugin, limits: Limits | None = None, **agent: Any
+    use: Callable[[Run], Awaitable[T]],
+    *plugins: Plugin,
+    limits: Limits | None = None,
+    messages: tuple[Message, ...] = (user("hi"),),
+    **agent: Any,
 ) -> T:
     """Use a run that has begun in a world of its own."""
 
     async def main() -> T:
-        return await use(await opened(runtime_of(*plugins, limits=limits, **agent)))
+        return await use(await opened(runtime_of(*plugins, limits=limits, **agent), messages))
 
     return asyncio.run(main())
 

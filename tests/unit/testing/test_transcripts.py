@@ -351,6 +351,7 @@ PAUSE = pause(*step(*batch("a", "b"), suspended("a"), suspended("b")))
 FAILURE = [start(), *ANSWER, STEP, TEXT, END, SNAP, finish(Failed(message="x"))]
 
 VALID: dict[str, list[AgentEvent]] = {
+    "decided one after the other": [*PAUSE, *run(resumed("b"), resumed("a"), *ANSWER)],
     "text": run(*ANSWER, SNAP),
     "tools": run(*TOOLS, *ANSWER, SNAP),
     "no step": [start(), SNAP, finish(Cancelled())],
@@ -426,7 +427,6 @@ BROKEN: dict[str, tuple[str, list[AgentEvent]]] = {
     "ready out of order": (READY_ORDER, run(*step(*opened("a", "b"), *ready("b", "a")))),
     "ready twice": (READY_ORDER, run(*step(*opened("a"), *ready("a", "a")))),
     "done out of order": (RESULT_ORDER, run(*step(*batch("a", "b"), done("b"), done("a")))),
-    "resumed out of order": (RESULT_ORDER, [*PAUSE, *run(resumed("b"), resumed("a"))]),
     "done twice": ("two outcomes", run(*step(*batch("a"), done("a")), *step(done("a")))),
     "resumed after done": ("two outcomes", [*pause(*TOOLS), *run(resumed("a"))]),
     "snapshot after step_end": (UNSNAPPED, run(STEP, TEXT, END, SNAP, *ANSWER)),

@@ -68,7 +68,7 @@ async def run_calls(
         if decision is None:
             passed.append(call)
         else:
-            await settle(run, call, _answer(run, call, decision), resume)
+            await settle(run, call, _answer(run, call, decision), resume, is_gated=True)
     await _execute(run, passed, resumes)
     return SUSPEND if run.tickets else CONTINUE
 

@@ -46,11 +46,16 @@ _GIVEN_UP = (ToolCallStatus.SUSPENDED, ToolCallStatus.CANCELLED)
 
 
 async def settle(
-    run: Run, call: ToolCall, output: ToolOutput, resume: ToolCallResume | None = None
+    run: Run,
+    call: ToolCall,
+    output: ToolOutput,
+    resume: ToolCallResume | None = None,
+    *,
+    is_gated: bool = False,
 ) -> None:
-    """Apply a call's output and run the hooks that follow it."""
+    """Apply a call's output, which may be a gate's, and run the hooks that follow it."""
     result = apply_updates(run, call, output)
-    write_result(run, call, result, resume)
+    write_result(run, call, result, resume, is_gated=is_gated)
     if output.command.effects and result is output.result:
         await dispatch_effects(run, output.command)
     if result.status is ToolStatus.PENDING or not has_work(run, Phase.AFTER_TOOL_EXECUTE):
@@ -79,12 +84,17 @@ def apply_updates(run: Run, call: ToolCall, output: ToolOutput) -> ToolResult:
 
 
 def write_result(
-    run: Run, call: ToolCall, result: ToolResult, resume: ToolCallResume | None = None
+    run: Run,
+    call: ToolCall,
+    result: ToolResult,
+    resume: ToolCallResume | None = None,
+    *,
+    is_gated: bool = False,
 ) -> None:
     """Write a result: a message that answers the call, or a ticket when it is suspended."""
     outcome = result.outcome
     if outcome is ToolCallOutcome.SUSPENDED:
-        _open_ticket(run, call, result.suspension or SuspendTicket())
+        _open_ticket(run, call, result.suspension or SuspendTicket(), is_gated=is_gated)
         run.journal.announce(ToolCallDone(id=call.id, result=result, outcome=outcome))
         return
     if outcome is ToolCallOutcome.FAILED:
@@ -156,12 +166,11 @@ def put_states(run: Run, calls: Sequence[ToolCall], status: ToolCallStatus) -> N
     run.state.update(TOOL_CALL_STATES, tuple(states))
 
 
-def _open_ticket(run: Run, call: ToolCall, wanted: SuspendTicket) -> None:
+def _open_ticket(run: Run, call: ToolCall, wanted: SuspendTicket, *, is_gated: bool) -> None:
     now = run.services.clock.now_ms()
     before = run.tickets.get(call.id)
-    known = run.state.get(TOOL_CALL_STATES).get(call.id)
     held, mode = None, wanted.resume_mode
-    if before is not None and known is not None and known.status is ToolCallStatus.RESUMING:
+    if before is not None and is_gated:
         # A gate asks before the tool could hear what was decided: it will hear it afterwards.
         held, mode = before.held or before.decision, before.resume_mode
     ticket = Ticket(

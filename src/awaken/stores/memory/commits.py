@@ -14,7 +14,7 @@ from awaken.contracts.threads import Thread
 
 from .lineage import blank_thread, edited
 from .runs import RUNNING, checked_open_run, projected
-from .tables import OpenCalls, StoredThread, Tables
+from .tables import AppliedCommit, OpenCalls, StoredThread, Tables
 from .tickets import apply_tickets, check_no_open_ticket, check_tickets
 from .transcript import NO_CHANGE, CallChange, check_open_calls, checked_calls, open_after
 
@@ -24,7 +24,7 @@ def apply_commit(tables: Tables, commit: Commit) -> CommitReceipt:
     thread = tables.threads.get(commit.thread_id)
     if thread is None:
         thread = StoredThread(blank_thread(commit.thread_id))
-    elif commit.commit_id in thread.versions:
+    elif commit.commit_id in thread.applied:
         return thread.receipt_again(commit)
     if commit.fencing_token is not None:
         _check_token(tables, commit)
@@ -43,7 +43,7 @@ class _Change(Record, frozen=True, kw_only=True):
 
     shown: Thread
     open_run: RunRecord | None
-    message_ids: set[str | None] | None
+    message_ids: dict[str | None, None] | None
     calls: CallChange
     open_calls: OpenCalls | None
     """All open calls after the commit where they had to be worked out; else apply `calls`."""
@@ -80,11 +80,11 @@ def _checked(tables: Tables, thread: StoredThread, commit: Commit) -> _Change:
     )
 
 
-def _checked_message_ids(thread: StoredThread, commit: Commit) -> set[str | None]:
-    ids = {message.id for message in commit.messages}
+def _checked_message_ids(thread: StoredThread, commit: Commit) -> dict[str | None, None]:
+    ids = dict.fromkeys([message.id for message in commit.messages])
     if None in ids or "" in ids:
         raise InvalidRecord(what=f"Thread '{commit.thread_id}'", problem="a message has no id")
-    if len(ids) < len(commit.messages) or not ids.isdisjoint(thread.message_ids):
+    if len(ids) < len(commit.messages) or not thread.message_ids.keys().isdisjoint(ids):
         problem = f"a message id is used twice: {[message.id for message in commit.messages]}"
         raise InvalidRecord(what=f"Thread '{commit.thread_id}'", problem=problem)
     return ids
@@ -122,7 +122,7 @@ def _apply_thread(tables: Tables, thread: StoredThread, commit: Commit, change: 
             thread.shown = change.shown.touched(commit.committed_at)
     if change.message_ids is not None:
         thread.messages.extend(commit.messages)
-        thread.message_ids |= change.message_ids
+        thread.message_ids.update(change.message_ids)
     if change.open_calls is not None:
         thread.open_calls = change.open_calls
     elif change.calls is not NO_CHANGE:
@@ -146,12 +146,12 @@ def _apply_parts(tables: Tables, thread: StoredThread, commit: Commit, change: _
     if commit.events:
         thread.events.extend(commit.events)
     if commit.outbox:
-        thread.outbox.extend(commit.outbox)
+        thread.outbox += commit.outbox
 
 
 def _apply_run(tables: Tables, thread: StoredThread, run: RunRecord, change: _Change) -> None:
     if run.run_id not in tables.runs:
-        thread.run_ids.append(run.run_id)
+        thread.run_ids += (run.run_id,)
     tables.runs[run.run_id] = run
     thread.open_run = change.open_run
     if change.open_run is None:
@@ -180,7 +180,8 @@ def _apply_history(
     )
     run = commit.run or open_run
     run_id = None if run is None else run.run_id
-    thread.history.append((receipt, commit.committed_at, run_id))
-    thread.versions[commit.commit_id] = thread.version
-    thread.recent.append(commit)
+    thread.applied[commit.commit_id] = AppliedCommit(
+        receipt=receipt, committed_at=commit.committed_at, run_id=run_id
+    )
+    thread.last_commit = commit
     return receipt

@@ -16,7 +16,7 @@ from awaken.contracts.queries import (
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.threads import Thread
 
-from .tables import HistoryEntry, StoredThread, Tables
+from .tables import AppliedCommit, StoredThread, Tables
 
 
 def list_threads(tables: Tables, query: ThreadQuery) -> Page[Thread]:
@@ -51,12 +51,13 @@ def list_messages(thread: StoredThread, thread_id: str, query: MessageQuery) -> 
     if query.order is Order.DESC:
         found = found[::-1]
     page = found[query.offset : query.offset + query.limit]
+    history = list(thread.applied.values())
     items = tuple(
         record_of(
             thread.messages[seq - 1],
             thread_id=thread_id,
             seq=seq,
-            created_at=_committed_at(thread, seq),
+            created_at=_committed_at(history, seq),
         )
         for seq in page
     )
@@ -73,12 +74,12 @@ def _fits_message(thread: StoredThread, seq: int, query: MessageQuery) -> bool:
     return query.run_id is None or produced_by == query.run_id
 
 
-def _committed_at(thread: StoredThread, seq: int) -> int:
-    return thread.history[bisect_left(thread.history, seq, key=_message_count)][1]
+def _committed_at(history: list[AppliedCommit], seq: int) -> int:
+    return history[bisect_left(history, seq, key=_message_count)].committed_at
 
 
-def _message_count(entry: HistoryEntry) -> int:
-    return entry[0].message_count
+def _message_count(applied: AppliedCommit) -> int:
+    return applied.receipt.message_count
 
 
 def list_runs(tables: Tables, query: RunQuery) -> Page[RunRecord]:
@@ -98,15 +99,23 @@ def list_events(thread: StoredThread, after: int, limit: int) -> tuple[LoggedEve
     seq = max(after, 0)
     last = min(seq + max(limit, 0), len(thread.events))
     found: list[LoggedEvent] = []
-    place = bisect_right(thread.history, seq, key=_event_seq)
+    history = list(thread.applied.values())
+    place = bisect_right(history, seq, key=_event_seq)
     while seq < last:
-        receipt, created_at, run_id = thread.history[place]
-        for event in thread.events[seq : min(receipt.event_seq, last)]:
+        applied = history[place]
+        for event in thread.events[seq : min(applied.receipt.event_seq, last)]:
             seq += 1
-            found.append(LoggedEvent(seq=seq, run_id=run_id, event=event, created_at=created_at))
+            found.append(
+                LoggedEvent(
+                    seq=seq,
+                    run_id=applied.run_id,
+                    event=event,
+                    created_at=applied.committed_at,
+                )
+            )
         place += 1
     return tuple(found)
 
 
-def _event_seq(entry: HistoryEntry) -> int:
-    return entry[0].event_seq
+def _event_seq(applied: AppliedCommit) -> int:
+    return applied.receipt.event_seq

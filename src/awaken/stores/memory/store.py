@@ -14,6 +14,7 @@ from awaken.contracts.storage import (
 )
 from awaken.contracts.suspension import Ticket
 from awaken.contracts.threads import Thread
+from awaken.contracts.transcript import Transcript
 
 from .commits import apply_commit
 from .lineage import delete_thread, save_thread
@@ -46,7 +47,7 @@ class MemoryStore:
             return None
         return Checkout(
             thread=thread.view(),
-            messages=tuple(thread.messages),
+            messages=Transcript(thread.messages),
             state=thread.state.copy(),
             latest_run=thread.latest_run,
             open_run=thread.open_run,
@@ -57,7 +58,7 @@ class MemoryStore:
     async def commit(self, commit: Commit) -> CommitReceipt:
         """Apply a commit whole, or raise and change nothing; see `CommitStore.commit`.
 
-        A retry with an old id (more than 16 commits back) is compared by its expected version only.
+        A retry of any but the thread's last commit is compared by its expected version only.
         """
         return apply_commit(self._tables, commit)
 
@@ -129,4 +130,4 @@ class MemoryStore:
     def outbox(self, thread_id: str) -> tuple[OutboxEntry, ...]:
         """Return what a thread's commits want sent, in the order they were committed."""
         thread = self._tables.threads.get(thread_id)
-        return () if thread is None else tuple(thread.outbox)
+        return () if thread is None else thread.outbox

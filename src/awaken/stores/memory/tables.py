@@ -1,36 +1,39 @@
 """What the memory store keeps, and nothing about when it may change.
 
 Per-commit data is appended, never copied: history that readers want in another form (a `Thread`,
-a `LoggedEvent`, a `MessageRecord`) is built when they ask for it.
+a `LoggedEvent`, a `MessageRecord`) is built when they ask for it. Few containers per thread hold
+other containers, so that the garbage collector has little to look at in a store of many threads.
 """
-
-from collections import deque
 
 from awaken.contracts.errors import IdempotencyConflict
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.messages import Message
+from awaken.contracts.record import Record
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.state import StoredValue
 from awaken.contracts.storage import Commit, CommitReceipt, OutboxEntry, ToolRecord
 from awaken.contracts.suspension import Ticket
 from awaken.contracts.threads import Thread, ThreadMetadata
 
-COMPARED_COMMITS = 16
-"""How many of a thread's last commits are kept whole, to compare a retry with."""
-
 OpenCalls = dict[str, tuple[str, ...]]
 """Calls without a result, each with the open or decided tickets that it waits on."""
 
-HistoryEntry = tuple[CommitReceipt, int, str | None]
-"""One applied commit: its receipt, its time and the run it belongs to. Entry n is version n + 1."""
+
+class AppliedCommit(Record, frozen=True, kw_only=True):
+    """One commit that was applied: its receipt, its time and the run it belongs to."""
+
+    receipt: CommitReceipt
+    committed_at: int
+    run_id: str | None
 
 
 class StoredThread:
     """One thread and everything of it."""
 
     __slots__ = (
+        "applied",
         "events",
-        "history",
+        "last_commit",
         "latest_run",
         "live_tickets",
         "message_ids",
@@ -38,7 +41,6 @@ class StoredThread:
         "open_calls",
         "open_run",
         "outbox",
-        "recent",
         "run_ids",
         "run_state",
         "shown",
@@ -46,7 +48,6 @@ class StoredThread:
         "ticket_ids",
         "updated_at",
         "version",
-        "versions",
     )
 
     def __init__(self, shown: Thread) -> None:
@@ -55,24 +56,24 @@ class StoredThread:
         self.version = 0
         self.updated_at = shown.metadata.updated_at
         self.messages: list[Message] = []
-        self.message_ids: set[str | None] = set()
+        self.message_ids: dict[str | None, None] = {}
         self.open_calls: OpenCalls = {}
         """Tool calls without a result, in call order."""
         self.state: dict[str, StoredValue] = {}
         self.events: list[AgentEvent] = []
-        self.outbox: list[OutboxEntry] = []
-        self.run_ids: list[str] = []
+        self.outbox: tuple[OutboxEntry, ...] = ()
+        self.run_ids: tuple[str, ...] = ()
         self.latest_run: RunRecord | None = None
         self.open_run: RunRecord | None = None
         self.run_state: dict[str, StoredValue] = {}
         """Run-scoped keys of the open run; gone when it ends."""
-        self.ticket_ids: list[str] = []
+        self.ticket_ids: tuple[str, ...] = ()
         self.live_tickets: dict[str, Ticket] = {}
         """Open and decided tickets of the open run; gone when it ends."""
-        self.versions: dict[str, int] = {}
-        """The version that each commit id made."""
-        self.history: list[HistoryEntry] = []
-        self.recent: deque[Commit] = deque(maxlen=COMPARED_COMMITS)
+        self.applied: dict[str, AppliedCommit] = {}
+        """Every commit by its id, in the order of the versions they made."""
+        self.last_commit: Commit | None = None
+        """Kept whole, to compare a retry with."""
 
     def view(self) -> Thread:
         """Return the thread as readers see it."""
@@ -97,27 +98,26 @@ class StoredThread:
 
     def receipt(self, commit_id: str) -> CommitReceipt | None:
         """Return the receipt of an applied commit, or None."""
-        version = self.versions.get(commit_id)
-        return None if version is None else self.history[version - 1][0]
+        applied = self.applied.get(commit_id)
+        return None if applied is None else applied.receipt
 
     def receipt_again(self, commit: Commit) -> CommitReceipt:
         """Answer a commit whose id was applied before.
 
-        The contents of the last `COMPARED_COMMITS` commits are compared whole; of an older one
-        only the version it expected is left to compare, so that memory per commit stays small.
+        The contents of the last commit are compared whole; of an older one only the version it
+        expected is left to compare, so that memory per commit stays small.
 
         Raises:
             IdempotencyConflict: The id was used for other contents.
         """
-        version = self.versions[commit.commit_id]
-        age = self.version - version
-        if age < len(self.recent):
-            is_same = self.recent[-1 - age] == commit
+        receipt = self.applied[commit.commit_id].receipt
+        if receipt.version == self.version:
+            is_same = self.last_commit == commit
         else:
-            is_same = commit.expected_version == version - 1
+            is_same = commit.expected_version == receipt.version - 1
         if not is_same:
             raise IdempotencyConflict(commit_id=commit.commit_id)
-        return self.history[version - 1][0]
+        return receipt
 
 
 class Tables:

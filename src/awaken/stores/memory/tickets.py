@@ -69,7 +69,7 @@ def apply_tickets(
     for ticket in tickets:
         ticket_id = ticket.ticket_id
         if ticket_id not in tables.tickets:
-            thread.ticket_ids.append(ticket_id)
+            thread.ticket_ids += (ticket_id,)
         tables.tickets[ticket_id] = ticket
         if ticket.status is TicketStatus.OPEN:
             tables.open_tickets[ticket_id] = ticket
