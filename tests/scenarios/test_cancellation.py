@@ -166,6 +166,23 @@ def test_a_run_whose_hook_cancels_it_in_its_last_moment_ends_cancelled() -> None
     simulated(scenario)
 
 
+def test_an_accepted_cancellation_stands_when_foreign_code_makes_an_error_of_it() -> None:
+    async def scenario() -> None:
+        async def fail(_: Any) -> None:
+            try:
+                await asyncio.sleep(10)
+            except asyncio.CancelledError as error:
+                raise ValueError("boom") from error
+
+        world = World(["never"], plugins=[Hooks({Phase.STEP_START: fail})])
+        run = asyncio.create_task(world.runtime.run("agent", "go", thread_id="t"))
+        await asyncio.sleep(5)
+        assert await world.runtime.cancel("t")
+        assert (await run).termination == Cancelled(cause="user")
+
+    simulated(scenario)
+
+
 def test_a_tool_that_cancels_itself_fails_alone() -> None:
     @tool
     async def suicidal() -> None:

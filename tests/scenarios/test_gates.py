@@ -343,3 +343,36 @@ def test_state_that_a_hook_writes_before_a_tool_runs_is_what_the_tool_sees() -> 
 
     hooks = Hooks({Phase.BEFORE_TOOL_EXECUTE: write}, keys=[key])
     assert play([calls("read"), "ok"], tools=[read], plugins=[hooks]).answers == ["fresh"]
+
+
+SECRET_READ = StateKey("secret.read", default=False)
+
+
+@tool(effect="none")
+async def read_secret(ctx: ToolContext) -> str:
+    ran.append("read_secret")
+    ctx.state.set(SECRET_READ, True)
+    return "hunter2"
+
+
+@tool
+async def post() -> str:
+    ran.append("post")
+    return "posted"
+
+
+async def no_posting_of_secrets(context: ToolGateContext) -> GateDecision | None:
+    is_leak = context.call.name == "post" and context.state(SECRET_READ)
+    return Block(reason="a secret was read") if is_leak else None
+
+
+def test_one_after_another_a_gate_sees_what_the_calls_before_it_did() -> None:
+    story = play(
+        [ToolCalls([("read_secret", {}), ("post", {})])],
+        tools=[read_secret, post],
+        plugins=[Gate(no_posting_of_secrets)],
+        parallel_tools=False,
+    )
+    assert ran == ["read_secret"]
+    assert story.record is not None
+    assert story.record.termination == Blocked(reason="a secret was read")

@@ -1,9 +1,10 @@
 """`AgentRuntime`: the front door for developers."""
 
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -19,7 +20,7 @@ from awaken.contracts.lifecycle import Failed, RunStatus
 from awaken.contracts.messages import Message, MessageRecord, user
 from awaken.contracts.plugins import Plugin
 from awaken.contracts.profile import ProfileStore
-from awaken.contracts.queries import MessageQuery, RunQuery
+from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Page, Q, RunQuery, at_cursor
 from awaken.contracts.runs import (
     DecisionReceipt,
     RunRecord,
@@ -41,6 +42,7 @@ from awaken.stores.memory.profiles import MemoryProfileStore
 from .registries import registry_set
 from .stores import opened_store
 
+T = TypeVar("T")
 Input = str | Message | ContentBlock | Sequence[Message | ContentBlock | str]
 
 
@@ -69,6 +71,12 @@ class DecisionOptions(TypedDict, total=False):
     arguments: Any
     decision_id: str
     decided_by: str
+
+
+class NamedDecision(DecisionOptions, total=False):
+    """One of several decisions, with its action."""
+
+    action: DecisionAction | str
 
 
 class RuntimeOptions(TypedDict, total=False):
@@ -206,12 +214,13 @@ class AgentRuntime:
         return (await self._engine.decide([(ticket_id, given)]))[0]
 
     async def decide_all(
-        self, decisions: Mapping[str, ToolCallResume]
+        self, decisions: Mapping[str, ToolCallResume | NamedDecision]
     ) -> tuple[DecisionReceipt, ...]:
-        """Decide on several tickets of one run, all or none."""
+        """Decide on several tickets of one run, all or none: `{ticket_id: {"result": …}, …}`."""
         if not decisions:
             raise InvalidInput(what="decisions", problem="there are none")
-        return await self._engine.decide(list(decisions.items()))
+        given = [(ticket_id, self._given(ticket_id, d)) for ticket_id, d in decisions.items()]
+        return await self._engine.decide(given)
 
     async def steer(self, id_: str, input: Input) -> SteerReceipt:
         """Send a message into a running run; it sees it before its next inference."""
@@ -231,20 +240,28 @@ class AgentRuntime:
     async def list_runs(
         self, thread_id: str | None = None, status: RunStatus | str | None = None
     ) -> tuple[RunRecord, ...]:
-        """List the latest runs, oldest first."""
+        """List runs, oldest first."""
         wanted = RunStatus(status) if status is not None else None
-        query = RunQuery(thread_id=thread_id, status=wanted, limit=200)
-        return (await self.store.list_runs(query)).items
+        query = RunQuery(thread_id=thread_id, status=wanted, limit=LIMIT_MAX)
+        return await _all_pages(self.store.list_runs, query)
 
     async def messages(
         self, thread_id: str, query: MessageQuery | None = None
     ) -> tuple[MessageRecord, ...]:
-        """List a thread's messages in order."""
-        return (await self.store.list_messages(thread_id, query or MessageQuery(limit=200))).items
+        """List a thread's messages in order, all of them unless a query asks for a page."""
+        if query is not None:
+            return (await self.store.list_messages(thread_id, query)).items
+        list_messages = partial(self.store.list_messages, thread_id)
+        return await _all_pages(list_messages, MessageQuery(limit=LIMIT_MAX))
 
     async def tickets(self, thread_id: str | None = None) -> tuple[Ticket, ...]:
         """List the open tickets, oldest first."""
         return await self.store.list_tickets(thread_id)
+
+    def _given(self, ticket_id: str, decision: ToolCallResume | NamedDecision) -> ToolCallResume:
+        if isinstance(decision, ToolCallResume):
+            return decision
+        return self._decision(ticket_id, decision.get("action", DecisionAction.RESUME), decision)
 
     def _decision(
         self, ticket_id: str, action: DecisionAction | str, decision: DecisionOptions
@@ -255,11 +272,13 @@ class AgentRuntime:
             choices = ", ".join(DecisionAction)
             raise InvalidInput(what=f"decision '{action}'", problem=f"use {choices}") from error
         content = [ticket_id, wanted, decision.get("result"), decision.get("arguments")]
-        digest = hashlib.blake2b(
-            msgspec.json.encode(content, order="sorted"), digest_size=16
-        ).hexdigest()
+        try:
+            data = msgspec.json.encode(content, order="sorted")
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(what="The decision", problem=str(error)) from error
         return ToolCallResume(
-            decision_id=decision.get("decision_id") or digest,
+            decision_id=decision.get("decision_id")
+            or hashlib.blake2b(data, digest_size=16).hexdigest(),
             action=wanted,
             result=decision.get("result"),
             reason=decision.get("reason"),
@@ -267,6 +286,16 @@ class AgentRuntime:
             decided_by=decision.get("decided_by"),
             updated_at=self._clock.now_ms(),
         )
+
+
+async def _all_pages(fetch: Callable[[Q], Awaitable[Page[T]]], query: Q) -> tuple[T, ...]:
+    found: list[T] = []
+    while True:
+        page = await fetch(query)
+        found.extend(page.items)
+        if page.next_cursor is None:
+            return tuple(found)
+        query = at_cursor(query, page.next_cursor)
 
 
 def messages_of(input: Input) -> tuple[Message, ...]:

@@ -14,6 +14,7 @@ from awaken.contracts.lifecycle import (
     NaturalEnd,
     RunStatus,
     Stopped,
+    StoppedReason,
     Suspended,
     Termination,
 )
@@ -91,7 +92,7 @@ async def _go_on(run: Run) -> StepOutcome:
 
 
 async def _next_step(run: Run) -> StepOutcome:
-    reason = run.agent.stop_rules.verdict(_progress(run))
+    reason = _stop_reason(run)
     if reason is not None:
         return Finish(termination=Stopped(reason=reason))
     problem = await switch_agent(run)
@@ -118,13 +119,17 @@ def _with_news(run: Run, outcome: StepOutcome) -> StepOutcome:
     return CONTINUE if run.take_in_news() else outcome
 
 
-def _progress(run: Run) -> Progress:
-    return Progress(
+def _stop_reason(run: Run) -> StoppedReason | None:
+    rules = run.agent.stop_rules
+    if not rules.conditions:
+        return rules.rounds_verdict(run.stats.rounds)
+    progress = Progress(
         stats=run.stats,
         usage=run.usage,
         tool_names=tuple(call.name for call in run.step_calls),
         text=run.response,
     )
+    return rules.verdict(progress)
 
 
 def _count(run: Run) -> None:

@@ -49,6 +49,8 @@ async def switch_agent(run: Run) -> Blocked | None:
     try:
         agent = run.pinned.resolve(wanted).with_frontend_tools(run.request.frontend_tools)
     except AwakenError as error:
+        # The thread stays with the agent that is there, or nobody could ever answer on it.
+        run.state.update(ACTIVE_AGENT, run.agent.spec.id)
         return Blocked(reason=f"handoff resolve failed: {error}")
     for plugin in run.agent.env.plugins:
         await submit(run, plugin.on_deactivate() or StateCommand())

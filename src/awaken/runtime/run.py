@@ -219,7 +219,7 @@ class Run:
             active_agent_id=active,
             waiting=waiting,
             termination=termination,
-            final_output=(self.response or None) if termination is not None else None,
+            final_output=(self.response or None) if status is not RunStatus.RUNNING else None,
             steps=self.step,
             usage=self.usage,
             finished_at=now if status is RunStatus.DONE else None,

@@ -68,12 +68,15 @@ class StopRules:
 
     def verdict(self, progress: Progress) -> StoppedReason | None:
         """Return why the run must stop now, or None."""
-        if 0 < self.max_rounds <= progress.stats.rounds:
-            return StoppedReason(code="max_rounds", detail=f"{self.max_rounds} rounds")
+        reason = self.rounds_verdict(progress.stats.rounds)
         for condition in self.conditions:
-            reason = self._holds(condition, progress)
-            if reason is not None:
-                return reason
+            reason = reason or self._holds(condition, progress)
+        return reason
+
+    def rounds_verdict(self, rounds: int) -> StoppedReason | None:
+        """Return why the run must stop after this many inferences, or None."""
+        if 0 < self.max_rounds <= rounds:
+            return StoppedReason(code="max_rounds", detail=f"{self.max_rounds} rounds")
         return None
 
     def _holds(self, condition: StopCondition, progress: Progress) -> StoppedReason | None:

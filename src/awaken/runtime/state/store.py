@@ -4,7 +4,7 @@ Copy on write: a commit applies its operations to a copy of the values and swaps
 end, so that a failing operation leaves nothing behind and a snapshot never changes.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,6 +23,7 @@ from awaken.contracts.state import (
     PersistedState,
     Snapshot,
     StateKey,
+    StateOp,
     StateScope,
     StoredValue,
     Update,
@@ -92,25 +93,16 @@ class StateStore:
             UnknownKey: A key is not registered.
             KeyCodecError: A new value could not be stored, or not be read back.
         """
-        if not batch.ops:
-            return self.revision
         if batch.base_revision is not None and batch.base_revision != self.revision:
             raise RevisionConflict(expected=batch.base_revision, actual=self.revision)
-        keys = self._keys
-        for op in batch.ops:
-            if keys.get(op.key.name) is not op.key:
-                raise UnknownKey(key=op.key.name)
-        values = dict(self._values)
-        for op in batch.ops:
-            _apply(values, op)
-        # Encoded here, so that a value that cannot be stored is refused while nothing has changed.
-        changed = _encoded(values, batch)
-        self._swap(values, changed, batch)
+        if batch.ops:
+            self._apply_all(batch.ops)
         return self.revision
 
     def update(self, key: StateKey[V, U], update: U) -> int:
         """Commit one update."""
-        return self.commit(MutationBatch(ops=(Update(key=key, update=update),)))
+        self._apply_all((Update(key=key, update=update),))
+        return self.revision
 
     def declare(self, keys: Iterable[StateKey[Any, Any]]) -> None:
         """Register keys, all or none; the same key again is harmless.
@@ -221,27 +213,33 @@ class StateStore:
             if name not in self._keys or self._keys[name].scope is not StateScope.RUN
         }
 
-    def _swap(
-        self,
-        values: Mapping[str, Any],
-        changed: Mapping[StateKey[Any, Any], StoredValue | None],
-        batch: MutationBatch,
-    ) -> None:
-        previous = self.revision
-        self._values = values
-        self.revision = previous + 1
+    def _apply_all(self, ops: Sequence[StateOp]) -> None:
+        keys = self._keys
+        for op in ops:
+            if keys.get(op.key.name) is not op.key:
+                raise UnknownKey(key=op.key.name)
+        values = dict(self._values)
+        for op in ops:
+            _apply(values, op)
+        # Encoded here, so that a value that cannot be stored is refused while nothing has changed.
+        changed = {op.key: _encoded(op.key, values) for op in ops if op.key.persistent}
         self.changed.update(changed)
-        for op in batch.ops:
+        self._values = values
+        self.revision += 1
+        for op in ops:
             self.written[op.key.name] = self.revision
         if self._hooks:
-            notice = CommitNotice(
-                previous_revision=previous,
-                new_revision=self.revision,
-                op_count=len(batch.ops),
-                snapshot=self.snapshot(),
-            )
-            for hook in self._hooks:
-                hook(notice)
+            self._notify(len(ops))
+
+    def _notify(self, op_count: int) -> None:
+        notice = CommitNotice(
+            previous_revision=self.revision - 1,
+            new_revision=self.revision,
+            op_count=op_count,
+            snapshot=self.snapshot(),
+        )
+        for hook in self._hooks:
+            hook(notice)
 
 
 def _apply(values: dict[str, Any], op: Update | Clear) -> None:
@@ -252,8 +250,5 @@ def _apply(values: dict[str, Any], op: Update | Clear) -> None:
         values.pop(key.name, None)
 
 
-def _encoded(
-    values: Mapping[str, Any], batch: MutationBatch
-) -> dict[StateKey[Any, Any], StoredValue | None]:
-    touched = dict.fromkeys(op.key for op in batch.ops if op.key.persistent)
-    return {key: key.encode(values[key.name]) if key.name in values else None for key in touched}
+def _encoded(key: StateKey[Any, Any], values: Mapping[str, Any]) -> StoredValue | None:
+    return key.encode(values[key.name]) if key.name in values else None

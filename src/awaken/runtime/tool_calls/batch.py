@@ -49,32 +49,45 @@ NO_RESUMES: Mapping[str, ToolCallResume] = {}
 async def run_calls(
     run: Run, calls: Sequence[ToolCall], resumes: Mapping[str, ToolCallResume] = NO_RESUMES
 ) -> StepOutcome:
-    """Gate, execute and settle the calls; resumed ones come with their decision."""
-    passed: list[ToolCall] = []
+    """Gate, execute and settle the calls; resumed ones come with their decision.
+
+    Side by side, all calls that pass the gate run together. One after another, each is gated
+    when those before it are settled, and the first that is suspended ends the row.
+    """
+    is_parallel = run.agent.spec.parallel_tools
+    passed: list[Attempt] = []
     for index, call in enumerate(calls):
         resume = resumes.get(call.id)
-        decision = await ask_gates(run, call, resume) if run.agent.env.gates else None
-        if decision is not None and passed:
-            if await _execute(run, passed, resumes) is SUSPEND and not _is_parallel(run):
-                interrupt(run, tuple(calls[index:]))
-                return SUSPEND
-            passed = []
-            # The calls before may have changed what the gate looks at.
-            decision = await ask_gates(run, call, resume)
+        decision = await _gated(run, call, resume, passed)
         if isinstance(decision, Block):
             await _refuse(run, call, decision, resume)
             interrupt(run, tuple(calls[index + 1 :]))
             return Finish(termination=Blocked(reason=decision.reason))
-        if decision is None:
-            passed.append(call)
-        else:
+        if decision is not None:
             await settle(run, call, _answer(run, call, decision), resume, is_gated=True)
-    await _execute(run, passed, resumes)
+            continue
+        passed.append(prepared(run, call, resume))
+        if not is_parallel:
+            await _execute(run, passed)
+            if call.id in run.tickets:
+                interrupt(run, tuple(calls[index + 1 :]))
+                break
+    await _execute(run, passed)
     return SUSPEND if run.tickets else CONTINUE
 
 
-def _is_parallel(run: Run) -> bool:
-    return run.agent.spec.parallel_tools
+async def _gated(
+    run: Run, call: ToolCall, resume: ToolCallResume | None, passed: list[Attempt]
+) -> GateDecision | None:
+    """Ask the gates; before one stops the call, those that passed are run and it is asked again."""
+    if not run.agent.env.gates:
+        return None
+    decision = await ask_gates(run, call, resume)
+    if decision is None or not passed:
+        return decision
+    # The calls before may change what the gate looks at.
+    await _execute(run, passed)
+    return await ask_gates(run, call, resume)
 
 
 async def _refuse(run: Run, call: ToolCall, decision: Block, resume: ToolCallResume | None) -> None:
@@ -89,21 +102,12 @@ def _answer(run: Run, call: ToolCall, decision: GateDecision) -> ToolOutput:
     return ToolOutput(result=ToolResult.suspended(call.name, decision.ticket))
 
 
-async def _execute(
-    run: Run, calls: Sequence[ToolCall], resumes: Mapping[str, ToolCallResume]
-) -> StepOutcome:
-    if not calls:
-        return CONTINUE
-    attempts = [prepared(run, call, resumes.get(call.id)) for call in calls]
-    if _is_parallel(run):
+async def _execute(run: Run, passed: list[Attempt]) -> None:
+    """Run the attempts that passed the gate, and take them off the list."""
+    if passed:
+        attempts = passed.copy()
+        passed.clear()
         await _execute_group(run, attempts)
-        return SUSPEND if run.tickets else CONTINUE
-    for index, attempt in enumerate(attempts):
-        await _execute_group(run, [attempt])
-        if attempt.call.id in run.tickets:
-            interrupt(run, tuple(later.call for later in attempts[index + 1 :]))
-            return SUSPEND
-    return CONTINUE
 
 
 async def _execute_group(run: Run, attempts: Sequence[Attempt]) -> None:

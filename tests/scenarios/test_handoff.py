@@ -1,0 +1,130 @@
+"""Handoff: another agent takes over at the next step, and stays in charge of the thread."""
+
+from typing import Any
+
+from awaken import Agent, AgentRuntime, Plugin, PluginRegistrar, RunResult, StateCommand, StateKey
+from awaken.contracts.lifecycle import Blocked, NaturalEnd
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import StepEndContext
+from awaken.contracts.tools import ToolDescriptor
+from awaken.extensions.handoff import HandoffPlugin
+from awaken.testing import ScriptedModel, ToolCalls
+from awaken.testing.transcripts import assert_valid_transcript
+
+from .worlds import simulated
+
+TRAIL: StateKey[tuple[str, ...], str] = StateKey(
+    "trail", default=(), type=tuple[str, ...], apply=lambda trail, step: (*trail, step)
+)
+
+
+class Footprints(Plugin):
+    """Leaves a trail of activations, deactivations and step ends."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def register(self, registrar: PluginRegistrar) -> None:
+        registrar.key(TRAIL)
+        registrar.hook(Phase.STEP_END, self.step_end)
+
+    async def step_end(self, context: StepEndContext) -> StateCommand:
+        return StateCommand().update(TRAIL, f"step of {self.name}")
+
+    def on_activate(self, agent: Any) -> StateCommand:
+        return StateCommand().update(TRAIL, f"{self.name} in")
+
+    def on_deactivate(self) -> StateCommand:
+        return StateCommand().update(TRAIL, f"{self.name} out")
+
+
+class Desk:
+    """A front desk that can hand over to billing, and the models of both."""
+
+    def __init__(self, front: list[Any], billing: list[Any]) -> None:
+        self.front, self.billing = ScriptedModel(front), ScriptedModel(billing)
+        to = {"billing": "invoices", "nobody": "an agent that does not exist"}
+        self.trail: list[tuple[str, ...]] = []
+        self.runtime = AgentRuntime(
+            agents=[
+                Agent(
+                    "front",
+                    model=self.front,
+                    instructions="You are the front desk.",
+                    plugins=[HandoffPlugin(to), Footprints("front")],
+                ),
+                Agent(
+                    "billing",
+                    model=self.billing,
+                    instructions="You are billing.",
+                    plugins=[Footprints("billing"), Watcher(self.trail)],
+                ),
+            ]
+        )
+
+
+class Watcher(Plugin):
+    """Looks at the trail when the run ends."""
+
+    name = "watcher"
+
+    def __init__(self, seen: list[tuple[str, ...]]) -> None:
+        self._seen = seen
+
+    def register(self, registrar: PluginRegistrar) -> None:
+        registrar.observer(Phase.RUN_END, self.look)
+
+    async def look(self, context: Any) -> None:
+        self._seen.append(context.state(TRAIL))
+
+
+def transfer(agent_id: str) -> ToolCalls:
+    return ToolCalls([("transfer_to_agent", {"agent_id": agent_id})])
+
+
+def test_the_other_agent_answers_from_the_next_step_on() -> None:
+    async def scenario() -> tuple[Desk, RunResult, Any]:
+        desk = Desk([transfer("billing")], ["Here is your invoice."])
+        descriptor = ToolDescriptor(id="pick_color")
+        async with desk.runtime as runtime:
+            result = await runtime.run(
+                "front", "My bill?", thread_id="t", frontend_tools=[descriptor]
+            )
+            return desk, result, await runtime.get_run(result.run_id)
+
+    desk, result, record = simulated(scenario)
+    request = desk.billing.requests[0]
+    assert (result.text, result.agent_id) == ("Here is your invoice.", "billing")
+    assert request.system == ("You are billing.",)
+    assert [offered.id for offered in request.tools] == ["pick_color"]
+    assert (record.agent_id, record.active_agent_id) == ("front", "billing")
+    assert desk.trail == [
+        ("front in", "step of front", "front out", "billing in", "step of billing")
+    ]
+
+
+def test_the_thread_stays_with_the_agent_that_took_over_unless_one_is_named() -> None:
+    async def scenario() -> list[str]:
+        desk = Desk([transfer("billing"), "Front desk again."], ["Invoice.", "Still billing."])
+        async with desk.runtime as runtime:
+            await runtime.run("front", "My bill?", thread_id="t")
+            followed = await runtime.run(None, "And last month?", thread_id="t")
+            named = await runtime.run("front", "Thanks!", thread_id="t")
+            after = [record.message for record in await runtime.messages("t")]
+            assert_valid_transcript(after)
+            return [followed.agent_id, named.agent_id]
+
+    assert simulated(scenario) == ["billing", "front"]
+
+
+def test_a_handoff_to_nobody_blocks_the_run_and_leaves_the_thread_where_it_was() -> None:
+    async def scenario() -> tuple[RunResult, RunResult]:
+        desk = Desk([transfer("nobody"), "I am still here."], [])
+        async with desk.runtime as runtime:
+            blocked = await runtime.run("front", "Get me nobody", thread_id="t")
+            return blocked, await runtime.run(None, "Hello?", thread_id="t")
+
+    blocked, after = simulated(scenario)
+    assert isinstance(blocked.termination, Blocked)
+    assert "nobody" in blocked.termination.reason
+    assert (after.agent_id, after.termination) == ("front", NaturalEnd())
