@@ -1,23 +1,18 @@
 """`AgentRuntime`: the front door for developers."""
 
-import hashlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any, TypedDict, TypeVar, Unpack
 
-import msgspec
-
 from awaken.authoring.agents import Agent
 from awaken.contracts.backends import ExecutionBackend
 from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.content import ContentBlock
 from awaken.contracts.errors import InvalidInput, RunFailed, UnknownRun
 from awaken.contracts.events import AgentEvent
-from awaken.contracts.identity import Adapter, RunMode, RunOrigin
-from awaken.contracts.inference import InferenceOverride, ModelClient
+from awaken.contracts.inference import ModelClient
 from awaken.contracts.lifecycle import Failed, RunStatus
-from awaken.contracts.messages import Message, MessageRecord, user
+from awaken.contracts.messages import MessageRecord
 from awaken.contracts.plugins import Plugin
 from awaken.contracts.profile import ProfileStore
 from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Page, Q, RunQuery, at_cursor
@@ -30,7 +25,7 @@ from awaken.contracts.runs import (
 )
 from awaken.contracts.storage import Store
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
-from awaken.contracts.tools import Tool, ToolDescriptor
+from awaken.contracts.tools import Tool
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.handles import RunHandle
 from awaken.runtime.limits import Limits, ToolSlots
@@ -40,43 +35,19 @@ from awaken.runtime.system import SystemClock, Uuid7Source
 from awaken.stores.memory.profiles import MemoryProfileStore
 
 from .registries import registry_set
+from .requests import (
+    DecisionOptions,
+    Input,
+    NamedDecision,
+    RunOptions,
+    decision_on,
+    messages_of,
+    named_decision,
+    run_request,
+)
 from .stores import opened_store
 
 T = TypeVar("T")
-Input = str | Message | ContentBlock | Sequence[Message | ContentBlock | str]
-
-
-class RunOptions(TypedDict, total=False):
-    """What a run may be given besides its input; see `RunRequest` for what each one means."""
-
-    overrides: InferenceOverride
-    frontend_tools: Sequence[ToolDescriptor]
-    origin: RunOrigin
-    run_mode: RunMode
-    adapter: Adapter
-    parent_run_id: str
-    parent_thread_id: str
-    continue_run_id: str
-    run_id_hint: str
-    dispatch_id: str
-    session_id: str
-    transport_request_id: str
-
-
-class DecisionOptions(TypedDict, total=False):
-    """What a decision may say besides yes or no; see `ToolCallResume`."""
-
-    result: Any
-    reason: str
-    arguments: Any
-    decision_id: str
-    decided_by: str
-
-
-class NamedDecision(DecisionOptions, total=False):
-    """One of several decisions, with its action."""
-
-    action: DecisionAction | str
 
 
 class RuntimeOptions(TypedDict, total=False):
@@ -155,7 +126,7 @@ class AgentRuntime:
             RunFailed: The run ended with an error; `error.result` has what it produced.
             UsageError: The request cannot be served; nothing was written.
         """
-        return _checked(await self._engine.run(_request(agent_id, input, thread_id, options)))
+        return _checked(await self._engine.run(run_request(agent_id, input, thread_id, options)))
 
     def stream(
         self,
@@ -169,7 +140,7 @@ class AgentRuntime:
 
         A failed run ends with a `run_finish` event that says so; nothing is raised for it.
         """
-        return self._engine.stream(_request(agent_id, input, thread_id, options))
+        return self._engine.stream(run_request(agent_id, input, thread_id, options))
 
     async def start(
         self,
@@ -182,7 +153,7 @@ class AgentRuntime:
         """Start a run that goes on by itself; returns once it is durable."""
         if isinstance(agent_id, RunRequest):
             return await self._engine.start(agent_id)
-        return await self._engine.start(_request(agent_id, input, thread_id, options))
+        return await self._engine.start(run_request(agent_id, input, thread_id, options))
 
     async def wait(self, run_id: str) -> RunResult:
         """Wait until a run ends or waits for a decision."""
@@ -210,7 +181,7 @@ class AgentRuntime:
             UnknownTicket: There is no such ticket.
             AlreadyDecided: It was decided otherwise, closed, or has expired.
         """
-        given = self._decision(ticket_id, action, decision)
+        given = decision_on(ticket_id, action, decision, self._clock.now_ms())
         return (await self._engine.decide([(ticket_id, given)]))[0]
 
     async def decide_all(
@@ -219,7 +190,10 @@ class AgentRuntime:
         """Decide on several tickets of one run, all or none: `{ticket_id: {"result": …}, …}`."""
         if not decisions:
             raise InvalidInput(what="decisions", problem="there are none")
-        given = [(ticket_id, self._given(ticket_id, d)) for ticket_id, d in decisions.items()]
+        now = self._clock.now_ms()
+        given = [
+            (ticket_id, named_decision(ticket_id, d, now)) for ticket_id, d in decisions.items()
+        ]
         return await self._engine.decide(given)
 
     async def steer(self, id_: str, input: Input) -> SteerReceipt:
@@ -258,35 +232,6 @@ class AgentRuntime:
         """List the open tickets, oldest first."""
         return await self.store.list_tickets(thread_id)
 
-    def _given(self, ticket_id: str, decision: ToolCallResume | NamedDecision) -> ToolCallResume:
-        if isinstance(decision, ToolCallResume):
-            return decision
-        return self._decision(ticket_id, decision.get("action", DecisionAction.RESUME), decision)
-
-    def _decision(
-        self, ticket_id: str, action: DecisionAction | str, decision: DecisionOptions
-    ) -> ToolCallResume:
-        try:
-            wanted = DecisionAction(action)
-        except ValueError as error:
-            choices = ", ".join(DecisionAction)
-            raise InvalidInput(what=f"decision '{action}'", problem=f"use {choices}") from error
-        content = [ticket_id, wanted, decision.get("result"), decision.get("arguments")]
-        try:
-            data = msgspec.json.encode(content, order="sorted")
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(what="The decision", problem=str(error)) from error
-        return ToolCallResume(
-            decision_id=decision.get("decision_id")
-            or hashlib.blake2b(data, digest_size=16).hexdigest(),
-            action=wanted,
-            result=decision.get("result"),
-            reason=decision.get("reason"),
-            arguments=decision.get("arguments"),
-            decided_by=decision.get("decided_by"),
-            updated_at=self._clock.now_ms(),
-        )
-
 
 async def _all_pages(fetch: Callable[[Q], Awaitable[Page[T]]], query: Q) -> tuple[T, ...]:
     found: list[T] = []
@@ -296,44 +241,6 @@ async def _all_pages(fetch: Callable[[Q], Awaitable[Page[T]]], query: Q) -> tupl
         if page.next_cursor is None:
             return tuple(found)
         query = at_cursor(query, page.next_cursor)
-
-
-def messages_of(input: Input) -> tuple[Message, ...]:
-    """Turn what a caller passes as input into messages; blocks in a row make one message.
-
-    Raises:
-        InvalidInput: It is neither text, blocks nor messages.
-    """
-    if isinstance(input, Message):
-        return (input,)
-    if isinstance(input, str | ContentBlock):
-        return (user(input),)
-    if not isinstance(input, Sequence):
-        raise InvalidInput(what="The input", problem="pass text, content blocks or messages")
-    messages: list[Message] = []
-    blocks: list[ContentBlock] = []
-    for part in input:
-        if isinstance(part, Message):
-            messages.append(part)
-        elif isinstance(part, str | ContentBlock):
-            blocks.extend(user(part).content)
-        else:
-            raise InvalidInput(what="The input", problem="pass text, content blocks or messages")
-    return (*messages, user(blocks)) if blocks else tuple(messages)
-
-
-def _request(
-    agent_id: str | None, input: Input, thread_id: str | None, options: RunOptions
-) -> RunRequest:
-    fields: dict[str, Any] = dict(options)
-    if "frontend_tools" in fields:
-        fields["frontend_tools"] = tuple(fields["frontend_tools"])
-    try:
-        return RunRequest(
-            agent_id=agent_id, thread_id=thread_id, messages=messages_of(input), **fields
-        )
-    except TypeError as error:
-        raise InvalidInput(what="The run's options", problem=str(error)) from error
 
 
 def _checked(result: RunResult) -> RunResult:

@@ -5,9 +5,9 @@ A decision is taken once. The same one again is harmless, a different one is ref
 
 from collections.abc import Iterable, Sequence
 
-import jsonschema_rs
 import msgspec
 
+from awaken.authoring.json_schemas import JsonSchema
 from awaken.contracts.errors import AlreadyDecided, InvalidInput, UnknownTicket
 from awaken.contracts.lifecycle import (
     TICKET_TRANSITIONS,
@@ -43,8 +43,9 @@ def check_decision(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> boo
         raise InvalidInput(what="The decision", problem="its decider may not decide this ticket")
     schema = ticket.suspension.response_schema
     if schema is not None and decision.action == DecisionAction.RESUME:
-        for error in jsonschema_rs.iter_errors(schema, decision.result, mask="the value"):
-            raise InvalidInput(what="The decision's result", problem=error.message)
+        violations = JsonSchema(schema, what="the response schema").violations(decision.result)
+        if violations:
+            raise InvalidInput(what="The decision's result", problem="; ".join(violations))
     return True
 
 

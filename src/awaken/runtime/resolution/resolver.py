@@ -1,8 +1,8 @@
 """The resolve pipeline: an agent's spec becomes something the loop can run."""
 
-import fnmatch
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from awaken.authoring.frontend import FrontEndTool
@@ -180,7 +180,7 @@ def _matching(
     matched: set[str] = set()
     unmatched = []
     for pattern in patterns or ():
-        hits = set(fnmatch.filter(offered, pattern))
+        hits = {tool_id for tool_id in offered if fnmatchcase(tool_id, pattern)}
         matched |= hits
         if not hits:
             unmatched.append(pattern)

@@ -1,0 +1,209 @@
+"""Registries and resolution: what can be named, what fits, and what is refused before the swap."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from awaken import Agent, AgentRuntime, AgentSpec, ModelSpec, Plugin, PluginRegistrar, tool
+from awaken.backends.local import LocalBackend
+from awaken.bootstrap.registries import registry_set, source_of
+from awaken.contracts.errors import (
+    AwakenError,
+    DuplicateRegistration,
+    InvalidPluginConfig,
+    InvalidSpec,
+    UnknownAgent,
+    UnknownReference,
+)
+from awaken.contracts.plugins import ConfigSection
+from awaken.contracts.specs import ContentMatch, RemoteEndpoint
+from awaken.runtime.resolution.registries import AgentSource, RegistrySet
+from awaken.runtime.resolution.registry import RegistryHandle, RegistrySnapshot
+from awaken.testing import ScriptedModel
+
+
+def named(tool_id: str) -> Any:
+    @tool(id=tool_id, effect="none", description=f"Does {tool_id}.")
+    async def anything() -> str:
+        return tool_id
+
+    return anything
+
+
+class Shouting(Plugin):
+    """Brings a tool and reads one section."""
+
+    name = "shouting"
+
+    def __init__(self, tool_id: str = "shout") -> None:
+        self._tool = named(tool_id)
+
+    def register(self, registrar: PluginRegistrar) -> None:
+        registrar.tool(self._tool)
+
+    def config_sections(self) -> list[ConfigSection]:
+        return [ConfigSection.of("volume", Volume)]
+
+
+class Volume(msgspec.Struct, forbid_unknown_fields=True):
+    level: int = 3
+
+
+GLOBAL = [named("read_file"), named("read_mail"), named("write_file")]
+
+
+def resolved(agent: Agent, **shared: Any) -> Any:
+    registries = registry_set(
+        [agent], shared.get("tools", GLOBAL), shared.get("plugins", ()), {}, {}
+    )
+    return RegistrySnapshot(1, registries).resolve(agent.id)
+
+
+def agent(**fields: Any) -> Agent:
+    return Agent("a", **{"model": ScriptedModel([]), **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "offered"),
+    [
+        ({}, ["read_file", "read_mail", "write_file"]),
+        ({"tools": [named("own")]}, ["own", "read_file", "read_mail", "write_file"]),
+        ({"allowed_tools": ["read_*"]}, ["read_file", "read_mail"]),
+        ({"allowed_tools": []}, []),
+        ({"excluded_tools": ["*_file"]}, ["read_mail"]),
+        ({"allowed_tools": ["read_*"], "excluded_tools": ["read_mail"]}, ["read_file"]),
+        ({"allowed_tools": ["READ_*"]}, []),
+        (
+            {"plugins": [Shouting()], "excluded_tools": ["read_*"]},
+            ["shout", "write_file"],
+        ),
+        ({"plugins": [Shouting()], "allowed_tools": ["shout"]}, ["shout"]),
+    ],
+)
+def test_an_agent_is_offered_the_tools_its_lists_leave_sorted_by_id(
+    fields: dict[str, Any], offered: list[str]
+) -> None:
+    found = resolved(agent(**fields))
+    assert [model_tool.id for model_tool in found.model_tools] == offered
+    assert sorted(found.tools) == offered
+
+
+def test_a_pattern_that_matches_nothing_is_reported_and_harmless() -> None:
+    found = resolved(agent(allowed_tools=["read_*", "reed_*"], excluded_tools=["nothing"]))
+    assert found.diagnostics == (
+        "Agent 'a': tool pattern 'reed_*' matches nothing.",
+        "Agent 'a': tool pattern 'nothing' matches nothing.",
+    )
+
+
+def test_what_the_agent_says_is_what_runs() -> None:
+    spoken = agent(model=ModelSpec(id="m", provider_id="scripted", upstream_model="tiny"))
+    found = resolved(spoken)
+    assert found.upstream_model == "tiny"
+    assert found.client.name == "scripted"
+    assert resolved(Agent("a", model="scripted:large")).upstream_model == "large"
+    assert resolved(Agent("a", model="scripted", instructions="Hi.")).system == ("Hi.",)
+    assert isinstance(found.backend, LocalBackend)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "words"),
+    [
+        ({"model": "openai:gpt"}, UnknownReference, ["provider", "openai", "known: scripted"]),
+        ({"delegates": ["nobody"]}, UnknownReference, ["agent 'nobody'", "known: a"]),
+        ({"plugins": [Shouting("read_file")]}, DuplicateRegistration, ["read_file"]),
+        ({"tools": [named("write_file")]}, DuplicateRegistration, ["write_file"]),
+        (
+            {"plugins": [Shouting()], "config": {"volume": {"level": "loud"}}},
+            InvalidPluginConfig,
+            ["volume", "level"],
+        ),
+        (
+            {"plugins": [Shouting()], "config": {"volume": {"lvl": 3}}},
+            InvalidPluginConfig,
+            ["volume", "lvl"],
+        ),
+        (
+            {"plugins": [Shouting()], "config": {"volum": {}}},
+            InvalidPluginConfig,
+            ["volum", "known sections: volume"],
+        ),
+        ({"stop": [ContentMatch(pattern="(")]}, InvalidSpec, ["RE2"]),
+    ],
+)
+def test_an_agent_that_cannot_run_is_refused_by_name_before_it_is_registered(
+    fields: dict[str, Any], error: type[AwakenError], words: list[str]
+) -> None:
+    with pytest.raises(error) as refused:
+        resolved(agent(**fields))
+    assert all(word in str(refused.value) for word in words)
+    with pytest.raises(InvalidSpec, match="a: "):
+        AgentRuntime(agents=[agent(**fields)], tools=GLOBAL)
+
+
+def test_a_spec_may_name_only_what_is_registered() -> None:
+    spec = AgentSpec(id="a", model_id="scripted", plugin_ids=("gone",))
+    registries = registry_set([], [], [], {}, {}).with_agent(AgentSource(spec=spec))
+    with pytest.raises(UnknownReference, match="plugin 'gone'"):
+        RegistrySnapshot(1, registries).resolve("a")
+    remote = AgentSpec(
+        id="a",
+        model_id="scripted",
+        endpoint=RemoteEndpoint(base_url="http://127.0.0.1", backend="b"),
+    )
+    with pytest.raises(UnknownReference, match="backend 'b'"):
+        RegistrySnapshot(1, registries.with_agent(AgentSource(spec=remote))).resolve("a")
+    with pytest.raises(UnknownAgent, match="known agents: a"):
+        RegistrySnapshot(1, registries).resolve("b")
+
+
+@pytest.mark.parametrize("kind", ["agents", "tools", "plugins"])
+def test_two_things_of_one_kind_with_one_id_are_refused(kind: str) -> None:
+    twice: dict[str, Any] = {
+        "agents": [agent(), agent()],
+        "tools": [named("x"), named("x")],
+        "plugins": [Shouting(), Shouting()],
+    }
+    with pytest.raises(DuplicateRegistration):
+        AgentRuntime(**{kind: twice[kind]})
+
+
+def test_a_new_registry_is_validated_whole_and_an_invalid_one_changes_nothing() -> None:
+    handle = RegistryHandle(registry_set([agent()], [], [], {}, {}))
+    before = handle.snapshot()
+    assert handle.version == 1
+    with pytest.raises(InvalidSpec, match=r"b: .*; c: "):
+        handle.update(
+            lambda old: old.with_agent(source_of(Agent("b", model="nowhere"))).with_agent(
+                source_of(Agent("c", model="nowhere"))
+            )
+        )
+    assert handle.snapshot() is before
+    assert handle.update(lambda old: old.with_agent(source_of(Agent("b", model="scripted")))) == 2
+    assert sorted(handle.snapshot().registries.agents) == ["a", "b"]
+    assert sorted(before.registries.agents) == ["a"]
+    assert handle.replace(RegistrySet()) == 3
+
+
+def test_a_run_keeps_the_registry_it_started_with() -> None:
+    async def scenario() -> list[str]:
+        started, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slow(_request: Any) -> str:
+            started.set()
+            await go_on.wait()
+            return "old"
+
+        async with AgentRuntime(agents=[agent(model=ScriptedModel([slow]))]) as runtime:
+            first = await runtime.start("a", "hello")
+            await started.wait()
+            new = source_of(agent(model=ScriptedModel(["new"])))
+            runtime.registry.update(lambda old: old.with_agent(new))
+            go_on.set()
+            answers = [(await first.result()).text, (await runtime.run("a", "hello")).text]
+            versions = [run.registry_version for run in await runtime.list_runs()]
+            return [*answers, str(versions)]
+
+    assert asyncio.run(scenario()) == ["old", "new", "[1, 2]"]
