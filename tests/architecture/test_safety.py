@@ -1,0 +1,27 @@
+"""Nothing stored is ever code: no source file can load code that data names."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[2] / "src"
+FILES = sorted(SRC.rglob("*.py"))
+FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
+FORBIDDEN_CALLS = {"eval", "exec", "__import__", "compile"}
+ALLOWED = {"awaken/cli/main.py", "awaken/authoring/json_schemas.py"}
+"""The command line imports the file a person names; a schema engine is imported lazily."""
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(SRC).as_posix())
+def test_a_module_neither_unpickles_nor_evaluates(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            assert not FORBIDDEN_MODULES & {alias.name.split(".")[0] for alias in node.names}
+        if isinstance(node, ast.ImportFrom):
+            assert (node.module or "").split(".")[0] not in FORBIDDEN_MODULES
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in FORBIDDEN_CALLS
+            is_import = node.func.id == "import_module"
+            assert not is_import or path.relative_to(SRC).as_posix() in ALLOWED
