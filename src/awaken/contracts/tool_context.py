@@ -76,20 +76,19 @@ class ToolCallProgress(Record, frozen=True, kw_only=True):
 class ToolState:
     """Typed state as one tool call sees it: a frozen snapshot plus its own updates."""
 
-    __slots__ = ("ops", "reads", "snapshot", "writes")
+    __slots__ = ("ops", "reads", "snapshot")
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.ops: list[StateOp] = []
         self.reads: set[str] = set()
-        self.writes: set[str] = set()
 
     def get(self, key: StateKey[V, Any]) -> V:
         """Return the key's value with this call's own updates applied.
 
         Mutable values are copied, so that changing one changes nobody else's.
         """
-        own = [op for op in self.ops if op.key is key] if key.name in self.writes else []
+        own = [op for op in self.ops if op.key is key]
         if not own or not (type(own[0]) is Clear or key.apply is None):
             self.reads.add(key.name)
         value = _private(self.snapshot.get(key))
@@ -102,7 +101,7 @@ class ToolState:
 
     def update(self, key: StateKey[V, U], update: U) -> None:
         """Add an update; it is applied when the call's result is committed."""
-        self._write(Update(key=key, update=update))
+        self.ops.append(Update(key=key, update=update))
 
     def set(self, key: StateKey[V, V], value: V) -> None:
         """Replace the value of a key that has no `apply` of its own.
@@ -113,15 +112,11 @@ class ToolState:
         if key.apply is not None:
             message = f"State key '{key.name}' is changed by update(), not set()."
             raise UsageError(message)
-        self._write(Update(key=key, update=value))
+        self.ops.append(Update(key=key, update=value))
 
     def clear(self, key: StateKey[V, U]) -> None:
         """Remove the key's value."""
-        self._write(Clear(key=key))
-
-    def _write(self, op: StateOp) -> None:
-        self.ops.append(op)
-        self.writes.add(op.key.name)
+        self.ops.append(Clear(key=key))
 
 
 class ToolChannel(Protocol):

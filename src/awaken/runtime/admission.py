@@ -59,7 +59,8 @@ class Admission:
             LimitExceeded: A message is too large.
         """
         for name in ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint"):
-            check_id(name, getattr(request, name))
+            if (value := getattr(request, name)) is not None:
+                check_id(name, value)
         self.check_messages(request.messages)
 
     def check_messages(self, messages: Sequence[Message]) -> None:
@@ -222,14 +223,12 @@ class Admission:
         )
 
 
-def check_id(name: str, value: str | None) -> None:
+def check_id(name: str, value: str) -> None:
     """Refuse ids that would be trouble in a store, a log or a URL.
 
     Raises:
         InvalidInput: The id is blank, too long or has control characters.
     """
-    if value is None:
-        return
     if not value.strip():
         raise InvalidInput(what=name, problem="it is blank")
     if len(value) > ID_LENGTH_MAX:

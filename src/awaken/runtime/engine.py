@@ -2,14 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from awaken.contracts.backends import BackendRunResult
 from awaken.contracts.errors import (
-    AwakenError,
     InvalidResume,
     ThreadBusy,
     UnknownRun,
@@ -17,7 +14,6 @@ from awaken.contracts.errors import (
     VersionConflict,
 )
 from awaken.contracts.events import AgentEvent
-from awaken.contracts.lifecycle import NaturalEnd, Suspended
 from awaken.contracts.messages import Message
 from awaken.contracts.runs import (
     DecisionReceipt,
@@ -33,6 +29,7 @@ from .active_runs import ActiveRun, ActiveRuns
 from .admission import Admission
 from .handles import RunHandle
 from .resolution.registry import RegistryHandle
+from .results import executed_result, recorded_result
 from .resume import check_decision, take_decisions
 from .run import Run, Services
 from .streams import EventReader
@@ -189,7 +186,7 @@ class RunEngine:
         record = await self.store.load_run(run_id)
         if record is None:
             raise UnknownRun(run_id=run_id)
-        return await self._recorded_result(record)
+        return await recorded_result(record, self.store, self.registry.snapshot())
 
     async def close(self) -> None:
         """Cancel everything that executes here and wait for it."""
@@ -261,32 +258,6 @@ class RunEngine:
         waiting = {it.run_id: it for it in records if it is not None and it.is_resumable_waiting}
         return next(iter(waiting.values())) if len(waiting) == 1 else None
 
-    async def _recorded_result(self, record: RunRecord) -> RunResult:
-        tickets = await self.store.list_tickets(record.thread_id) if record.waiting else ()
-        return RunResult(
-            run_id=record.run_id,
-            thread_id=record.thread_id,
-            agent_id=record.active_agent_id or record.agent_id,
-            status=record.status,
-            text=record.final_output or "",
-            termination=Suspended() if record.waiting else record.termination,
-            steps=record.steps,
-            usage=record.usage,
-            tickets=tickets,
-            output=self._recorded_output(record),
-        )
-
-    def _recorded_output(self, record: RunRecord) -> Any:
-        """Decode the answer of a run that ended by itself; only its text is stored."""
-        if not isinstance(record.termination, NaturalEnd):
-            return None
-        try:
-            agent = self.registry.snapshot().resolve(record.active_agent_id or record.agent_id)
-            return agent.output.decode(record.final_output or "") if agent.output else None
-        except AwakenError:
-            # The agent was changed since: the text is still there.
-            return None
-
 
 def _continuation(record: RunRecord, decisions: Sequence[Decision] = ()) -> RunRequest:
     """A request to go on with a run as it was begun: gates must see the same mode and adapter."""
@@ -306,22 +277,7 @@ async def _execute(run: Run) -> RunResult:
     task = asyncio.current_task()
     if task is not None and not run.is_cancelled:
         run.token.on_cancel(task.cancel)
-    return _result(run, await run.agent.backend.execute_root(run))
-
-
-def _result(run: Run, ended: BackendRunResult) -> RunResult:
-    return RunResult(
-        run_id=ended.run_id,
-        thread_id=ended.thread_id,
-        agent_id=ended.agent_id,
-        status=ended.status.run_status(ended.termination),
-        text=ended.response,
-        termination=ended.termination,
-        steps=ended.steps,
-        usage=ended.usage,
-        tickets=ended.tickets,
-        output=run.output,
-    )
+    return executed_result(run, await run.agent.backend.execute_root(run))
 
 
 def _attach(run: Run) -> None:

@@ -92,6 +92,8 @@ class Journal:
 
     async def settle(self) -> None:
         """Find out what became of a commit whose reply never came."""
+        if self._in_flight is None:
+            return
         async with self._lock:
             if self._in_flight is not None:
                 await self._resolve(self._in_flight)

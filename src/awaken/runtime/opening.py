@@ -56,14 +56,13 @@ async def switch_agent(run: Run) -> Blocked | None:
         await submit(run, plugin.on_deactivate() or StateCommand())
     run.agent = agent
     run.identity = run.identity.speaking_as(wanted)
+    run.state.declare(agent.env.keys.values())
     await _activate(run, agent)
     return None
 
 
 async def _activate(run: Run, agent: ResolvedAgent) -> None:
-    env = agent.env
-    run.state.declare(env.keys.values())
-    services = run.services
+    env, services = agent.env, run.services
     run.profile = ProfileAccess(services.profile, env.profile_keys, services.clock)
     run.own = env.own_objects(run.identity, agent.spec)
     for plugin in env.activated:

@@ -175,7 +175,7 @@ def test_what_a_call_depends_on_is_what_it_read_before_replacing_it(
 ) -> None:
     state = ToolState(Snapshot(0, {}))
     steps(state)
-    assert (state.reads, state.writes) == (reads, writes)
+    assert (state.reads, {op.key.name for op in state.ops}) == (reads, writes)
 
 
 def test_what_a_tool_does_to_a_value_it_read_changes_nobody_elses() -> None:

@@ -87,6 +87,8 @@ class ExecutionEnv:
 
     def own_objects(self, run: RunIdentity, agent: AgentSpec) -> dict[str, Any]:
         """Let every plugin make its object for one run."""
+        if not self.activated:
+            return {}
         made = {plugin.name: plugin.activate(run, agent) for plugin in self.activated}
         return {name: own for name, own in made.items() if own is not None}
 

@@ -12,7 +12,6 @@ import msgspec
 
 from awaken.contracts.content import encodable
 from awaken.contracts.errors import AwakenError
-from awaken.contracts.events import AgentEvent
 from awaken.contracts.messages import ToolCall
 from awaken.contracts.state import Snapshot, StateCommand
 from awaken.contracts.storage import ToolRecord, ToolRecordStatus
@@ -72,24 +71,6 @@ class Attempt:
     def needs_intent(self) -> bool:
         """Whether an intent must be durable before the tool's code runs."""
         return self.output is None and self.is_journalled
-
-
-class ToolLine:
-    """The tool's way back to the run. Implements `ToolChannel`."""
-
-    __slots__ = ("_run",)
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-
-    def emit(self, event: AgentEvent) -> None:
-        """Show a live event."""
-        self._run.emit(event)
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether the run was cancelled."""
-        return self._run.is_cancelled
 
 
 def prepared(run: Run, call: ToolCall, resume: ToolCallResume | None = None) -> Attempt:
@@ -238,7 +219,7 @@ def _context(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolContext:
         call=call,
         snapshot=snapshot,
         idempotency_key=f"{run.identity.run_id}:{run.step}:{call.id}",
-        channel=ToolLine(run),
+        channel=run,
     )
     context.profile = run.profile
     if attempt.resume is not None:

@@ -1,0 +1,58 @@
+"""How a run stands, for whoever asks: from its execution, or later from its record."""
+
+from typing import Any
+
+from awaken.contracts.backends import BackendRunResult
+from awaken.contracts.errors import AwakenError
+from awaken.contracts.lifecycle import NaturalEnd, Suspended
+from awaken.contracts.runs import RunRecord, RunResult
+from awaken.contracts.storage import RunStore
+
+from .resolution.registry import RegistrySnapshot
+from .run import Run
+
+
+def executed_result(run: Run, ended: BackendRunResult) -> RunResult:
+    """The result of a run that was executed just now."""
+    return RunResult(
+        run_id=ended.run_id,
+        thread_id=ended.thread_id,
+        agent_id=ended.agent_id,
+        status=ended.status.run_status(ended.termination),
+        text=ended.response,
+        termination=ended.termination,
+        steps=ended.steps,
+        usage=ended.usage,
+        tickets=ended.tickets,
+        output=run.output,
+    )
+
+
+async def recorded_result(
+    record: RunRecord, store: RunStore, registry: RegistrySnapshot
+) -> RunResult:
+    """The same result, from what was stored."""
+    return RunResult(
+        run_id=record.run_id,
+        thread_id=record.thread_id,
+        agent_id=record.active_agent_id or record.agent_id,
+        status=record.status,
+        text=record.final_output or "",
+        termination=Suspended() if record.waiting else record.termination,
+        steps=record.steps,
+        usage=record.usage,
+        tickets=await store.list_tickets(record.thread_id) if record.waiting else (),
+        output=_recorded_output(record, registry),
+    )
+
+
+def _recorded_output(record: RunRecord, registry: RegistrySnapshot) -> Any:
+    """Decode the answer of a run that ended by itself; only its text is stored."""
+    if not isinstance(record.termination, NaturalEnd):
+        return None
+    try:
+        agent = registry.resolve(record.active_agent_id or record.agent_id)
+        return agent.output.decode(record.final_output or "") if agent.output else None
+    except AwakenError:
+        # The agent was changed since: the text is still there.
+        return None
