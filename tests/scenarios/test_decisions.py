@@ -391,5 +391,5 @@ def test_a_decision_at_any_moment_is_neither_lost_nor_taken_twice() -> None:
         assert asking.ran == [("a", None), ("a", "yes")]
         await retold(world)
 
-    assert enumerate_awaits(scenario) >= 20
+    assert enumerate_awaits(scenario) >= 15
     assert early >= 8

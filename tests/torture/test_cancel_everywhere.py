@@ -297,7 +297,7 @@ def test_a_run_that_times_out_at_any_moment_ends_whole(store: type[QuickStore]) 
             assert hook.fired
         await life.check(kept=kept)
 
-    assert enumerate_awaits(scenario) > 200
+    assert enumerate_awaits(scenario) > 150
 
 
 ASKS = [("ask", {}), ("once", {"seconds": 0}), ("ask", {})]

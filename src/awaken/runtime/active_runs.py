@@ -12,12 +12,14 @@ from .run import Run
 class ActiveRun:
     """A thread's slot, and the run in it once it is admitted."""
 
-    __slots__ = ("_early_cause", "released", "run", "task", "thread_id")
+    __slots__ = ("_early_cause", "_outcome", "released", "run", "task", "thread_id")
 
     def __init__(self, thread_id: str) -> None:
         self.thread_id = thread_id
         self.run: Run | None = None
         self.task: asyncio.Task[RunResult] | None = None
+        """The run's own task; absent when it executes in its caller's."""
+        self._outcome: asyncio.Future[RunResult] | None = None
         self.released = asyncio.Event()
         self._early_cause: str | None = None
 
@@ -31,6 +33,25 @@ class ActiveRun:
         self.run = run
         if self._early_cause is not None:
             run.token.cancel(self._early_cause)
+
+    def outcome(self) -> "asyncio.Future[RunResult]":
+        """What the run comes to, for somebody else to wait for."""
+        if self.task is not None:
+            return self.task
+        if self._outcome is None:
+            self._outcome = asyncio.get_running_loop().create_future()
+        return self._outcome
+
+    def end(self, outcome: RunResult | BaseException) -> None:
+        """Tell those who wait what the run came to."""
+        if self._outcome is None or self._outcome.done():
+            return
+        if isinstance(outcome, RunResult):
+            self._outcome.set_result(outcome)
+        elif isinstance(outcome, Exception):
+            self._outcome.set_exception(outcome)
+        else:
+            self._outcome.cancel()
 
     def cancel(self, cause: str) -> bool:
         """Cancel what is in the slot; False when its end is decided otherwise."""

@@ -1,38 +1,8 @@
-"""Cooperative cancellation: a one-way flag that remembers who asked."""
+"""Cooperative cancellation: a one-way flag that remembers who asked, and the task it reaches."""
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-
-
-def absorb_cancellation() -> bool:
-    """Forget that the current task was cancelled; False when it was not."""
-    task = asyncio.current_task()
-    if task is None or not task.cancelling():
-        return False
-    while task.uncancel():
-        pass
-    return True
-
-
-async def was_cancelled_meanwhile() -> bool:
-    """Take in a cancellation that may not have been raised yet, so that the way out is free."""
-    task = asyncio.current_task()
-    if task is None or not task.cancelling():
-        return False
-    with contextlib.suppress(asyncio.CancelledError):
-        await asyncio.sleep(0)
-    return absorb_cancellation()
-
-
-async def carried_through(work: Callable[[], Awaitable[None]]) -> None:
-    """Do work that must be finished: begin it again whenever the task is cancelled meanwhile."""
-    while True:
-        try:
-            return await work()
-        except asyncio.CancelledError:
-            if not absorb_cancellation():
-                raise
 
 
 class CancellationToken:
@@ -91,3 +61,58 @@ class CancellationToken:
     def _forget(self, callback: Callable[[], object]) -> None:
         if callback in self._callbacks:
             self._callbacks.remove(callback)
+
+
+class TaskCancels:
+    """The cancellations of the task that a run executes in, told apart from those before the run.
+
+    The task may be the caller's own. Cancelling the token cancels the task; `end` takes that back,
+    so that only what others asked for goes on to the caller.
+    """
+
+    __slots__ = ("_before", "_has_sent", "_known", "_task", "_token")
+
+    def __init__(self, token: CancellationToken) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._token = token
+        self._before = self._known = task.cancelling()
+        self._has_sent = False
+        if not token.is_cancelled:
+            token.on_cancel(self._send)
+
+    def absorb(self) -> bool:
+        """Take note of a cancellation that was raised; False when nobody asked for one."""
+        asked = self._task.cancelling()
+        is_new = asked > self._known
+        self._known = asked
+        return is_new
+
+    async def absorb_pending(self) -> bool:
+        """Take note of a cancellation that may not have been raised yet, so the way out is free."""
+        if self._task.cancelling() <= self._known:
+            return False
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+        return self.absorb()
+
+    async def carry_through(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do work that must be finished: begin again whenever the task is cancelled meanwhile."""
+        while True:
+            try:
+                return await work()
+            except asyncio.CancelledError:
+                if not self.absorb():
+                    raise
+
+    def end(self) -> bool:
+        """Take back the run's own cancellation; returns whether others cancelled the task."""
+        self._token.seal()
+        if self._has_sent:
+            self._task.uncancel()
+        return self._task.cancelling() > self._before
+
+    def _send(self) -> None:
+        self._has_sent = True
+        self._task.cancel()

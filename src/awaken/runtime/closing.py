@@ -31,7 +31,6 @@ from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import RunEndContext, StepEndContext
 from awaken.contracts.runs import Waiting, WaitingReason
 
-from .cancellation import absorb_cancellation, carried_through
 from .contexts import phase_context
 from .inference import block_events
 from .phases.runner import has_work, run_phase
@@ -67,7 +66,7 @@ async def close_run(run: Run, termination: Termination) -> Termination:
         StorageError: The outcome could not be made durable; an error event was emitted.
     """
     try:
-        await carried_through(run.journal.settle)
+        await run.cancels.carry_through(run.journal.settle)
         _answer_everything(run, termination)
         await _last_phase(run, termination)
         await _write_outcome(run, termination)
@@ -122,14 +121,14 @@ async def _last_phase(run: Run, termination: Termination) -> None:
     run.state.update(RUN_LIFECYCLE, End(termination=termination))
     if not has_work(run, Phase.RUN_END):
         return
-    await carried_through(run.flush)
+    await run.cancels.carry_through(run.flush)
     try:
         async with asyncio.timeout(run.services.limits.run_end_ms / 1000):
             context = phase_context(run, RunEndContext, termination=termination)
             await run_phase(run, Phase.RUN_END, context)
     except asyncio.CancelledError:
         # Too late to change the outcome; the hooks are cut short.
-        absorb_cancellation()
+        run.cancels.absorb()
     except Exception:
         # The outcome is decided; a hook that fails now cannot change it.
         logger.exception("A run_end hook of run '%s' failed.", run.identity.run_id)
@@ -159,7 +158,7 @@ async def _write_outcome(run: Run, termination: Termination) -> None:
         )
     )
     ended = None if waiting is not None else termination
-    await carried_through(
+    await run.cancels.carry_through(
         partial(run.flush_record, status, termination=ended, waiting=waiting),
     )
 

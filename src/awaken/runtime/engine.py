@@ -27,6 +27,7 @@ from awaken.contracts.suspension import Ticket, ToolCallResume
 
 from .active_runs import ActiveRun, ActiveRuns
 from .admission import Admission
+from .cancellation import TaskCancels
 from .handles import RunHandle
 from .resolution.registry import RegistryHandle
 from .results import executed_result, recorded_result
@@ -50,8 +51,7 @@ class RunEngine:
 
     async def run(self, request: RunRequest) -> RunResult:
         """Execute a request to its end or its suspension; the run ends with its caller."""
-        active, _ = await self._launch(request, _attach)
-        return await _attached(active)
+        return await self._run_here(request, _attach)
 
     async def stream(self, request: RunRequest) -> AsyncGenerator[AgentEvent, None]:
         """Execute a request and yield its events; closing the iterator cancels the run."""
@@ -105,15 +105,12 @@ class RunEngine:
         if record is None:
             return False
         try:
-            closing, _ = await self._launch(
-                _continuation(record), lambda run: _cancelled(run, cause)
-            )
+            await self._run_here(_continuation(record), lambda run: _cancelled(run, cause))
         except ThreadBusy:
             # Somebody made it go on meanwhile.
             return await self.cancel(id_, cause)
         except InvalidResume:
             return False
-        await _attached(closing)
         return True
 
     async def cancel_and_wait(self, id_: str, timeout_ms: int = 5_000) -> bool:
@@ -181,8 +178,8 @@ class RunEngine:
             UnknownRun: There is no such run.
         """
         active = self.active.of_run(run_id)
-        if active is not None and active.task is not None:
-            return await asyncio.shield(active.task)
+        if active is not None:
+            return await asyncio.shield(active.outcome())
         record = await self.store.load_run(run_id)
         if record is None:
             raise UnknownRun(run_id=run_id)
@@ -196,7 +193,32 @@ class RunEngine:
             for active in slots:
                 await active.released.wait()
 
+    async def _run_here(self, request: RunRequest, configure: Callable[[Run], None]) -> RunResult:
+        """Execute a request in the caller's task, whose own cancellation goes on afterwards."""
+        active, run = await self._admitted(request, configure)
+        try:
+            result = await _execute(run)
+            active.end(result)
+        except BaseException as error:
+            active.end(error)
+            raise
+        finally:
+            self._retire(active, run)
+        if run.cancels.end():
+            raise asyncio.CancelledError
+        return result
+
     async def _launch(
+        self, request: RunRequest, configure: Callable[[Run], None]
+    ) -> tuple[ActiveRun, Run]:
+        """Execute a request in a task of its own."""
+        active, run = await self._admitted(request, configure)
+        loop = asyncio.get_running_loop()
+        active.task = loop.create_task(_execute(run), name=f"run {run.identity.run_id}")
+        active.task.add_done_callback(lambda _: self._retire(active, run))
+        return active, run
+
+    async def _admitted(
         self, request: RunRequest, configure: Callable[[Run], None]
     ) -> tuple[ActiveRun, Run]:
         self._admission.check(request)
@@ -208,9 +230,6 @@ class RunEngine:
             self.active.release(active)
             raise
         configure(run)
-        loop = asyncio.get_running_loop()
-        active.task = loop.create_task(_execute(run), name=f"run {run.identity.run_id}")
-        active.task.add_done_callback(lambda _: self._retire(active, run))
         return active, run
 
     def _retire(self, active: ActiveRun, run: Run) -> None:
@@ -274,9 +293,7 @@ def _continuation(record: RunRecord, decisions: Sequence[Decision] = ()) -> RunR
 
 
 async def _execute(run: Run) -> RunResult:
-    task = asyncio.current_task()
-    if task is not None and not run.is_cancelled:
-        run.token.on_cancel(task.cancel)
+    run.cancels = TaskCancels(run.token)
     return executed_result(run, await run.agent.backend.execute_root(run))
 
 
@@ -287,14 +304,3 @@ def _attach(run: Run) -> None:
 def _cancelled(run: Run, cause: str) -> None:
     run.is_attached = True
     run.token.cancel(cause)
-
-
-async def _attached(active: ActiveRun) -> RunResult:
-    """Await a run that ends with its caller; the caller's own cancellation goes on."""
-    caller = asyncio.current_task()
-    before = caller.cancelling() if caller is not None else 0
-    assert active.task is not None
-    result = await active.task
-    if caller is not None and caller.cancelling() > before:
-        raise asyncio.CancelledError
-    return result

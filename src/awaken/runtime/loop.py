@@ -19,7 +19,6 @@ from awaken.contracts.lifecycle import (
     Termination,
 )
 
-from .cancellation import was_cancelled_meanwhile
 from .closing import close_run, complete_step
 from .opening import open_run, switch_agent
 from .outcomes import CONTINUE, SUSPEND, Continue, Finish, StepOutcome, Suspend
@@ -41,7 +40,7 @@ async def run_loop(run: Run) -> Termination:
     """
     termination = await _drive(run)
     run.token.seal()
-    if await was_cancelled_meanwhile():
+    if await run.cancels.absorb_pending():
         termination = Cancelled(cause=run.cancel_cause)
     return await close_run(run, termination)
 
@@ -51,11 +50,10 @@ async def _drive(run: Run) -> Termination:
         await open_run(run)
         return await _steps(run)
     except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None and not task.cancelling():
-            # Nobody cancelled the run: foreign code raised this by itself.
-            return Failed(message="a provider or a plugin cancelled itself", code="internal_error")
-        return Cancelled(cause=run.cancel_cause)
+        if run.cancels.absorb():
+            return Cancelled(cause=run.cancel_cause)
+        # Nobody cancelled the run: foreign code raised this by itself.
+        return Failed(message="a provider or a plugin cancelled itself", code="internal_error")
     except AwakenError as error:
         return Failed(message=str(error), code=error.code)
     except (KeyboardInterrupt, SystemExit, GeneratorExit):

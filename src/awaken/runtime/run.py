@@ -5,7 +5,7 @@ the transcript, the journal and the state together.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import msgspec
@@ -25,7 +25,7 @@ from awaken.contracts.suspension import Ticket
 from awaken.contracts.transcript import Transcript
 
 from .alarm import Alarm
-from .cancellation import CancellationToken
+from .cancellation import CancellationToken, TaskCancels
 from .inbox import Inbox
 from .journal import Journal
 from .limits import Limits, ToolSlots
@@ -91,6 +91,8 @@ class Run:
     """Monotonic time at which this activation began."""
     active_before_ms: int = 0
     """Executing time of earlier activations."""
+    cancels: TaskCancels = field(init=False)
+    """The cancellations of the task that executes the run."""
     step: int = 0
     step_message_id: str = ""
     partial: tuple[ContentBlock, ...] = ()
