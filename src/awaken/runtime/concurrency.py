@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
-from functools import partial
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
 from .alarm import Alarm
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+Work = Callable[[], Coroutine[Any, Any, T]]
 
 # Tasks that ignored their cancellation. They are kept here so that they are not lost before
 # they end, and so that their late exceptions are seen.
@@ -24,13 +24,13 @@ class Siblings(Generic[T]):
 
     __slots__ = ("_finished", "_loop", "_waiter", "tasks")
 
-    def __init__(self, coroutines: Sequence[Coroutine[Any, Any, T]]) -> None:
+    def __init__(self, works: Sequence[Work[T]]) -> None:
         self._loop = asyncio.get_running_loop()
         self._finished: list[int] = []
         self._waiter: asyncio.Future[None] | None = None
-        self.tasks = [self._loop.create_task(coroutine) for coroutine in coroutines]
-        for index, task in enumerate(self.tasks):
-            task.add_done_callback(partial(self._note, index))
+        self.tasks = [
+            self._loop.create_task(self._noted(index, work)) for index, work in enumerate(works)
+        ]
 
     async def next_finished(self) -> list[int]:
         """Wait until at least one more task is over; returns the indexes of all that are."""
@@ -88,9 +88,13 @@ class Siblings(Generic[T]):
                 return True
         return False
 
-    def _note(self, index: int, _task: asyncio.Task[T]) -> None:
-        self._finished.append(index)
-        self._wake()
+    async def _noted(self, index: int, work: Work[T]) -> T:
+        # Noted from inside the task, because a callback would come a turn of the loop later.
+        try:
+            return await work()
+        finally:
+            self._finished.append(index)
+            self._wake()
 
     def _wake(self) -> None:
         waiter = self._waiter
@@ -98,15 +102,15 @@ class Siblings(Generic[T]):
             waiter.set_result(None)
 
 
-async def gathered(coroutines: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Run coroutines side by side; results in their order, else the first error in their order.
+async def gathered(works: Sequence[Work[T]]) -> list[T]:
+    """Do works side by side; results in their order, else the first error in their order.
 
     No task outlives the call: on an error or a cancellation the others are cancelled and awaited.
     """
-    if len(coroutines) == 1:
-        return [await coroutines[0]]
-    siblings = Siblings(coroutines)
-    waiting = len(coroutines)
+    if len(works) == 1:
+        return [await works[0]()]
+    siblings = Siblings(works)
+    waiting = len(works)
     try:
         while waiting and not siblings.has_failed():
             waiting -= len(await siblings.next_finished())

@@ -6,6 +6,7 @@ hooks must be pure. A phase without hooks and actions costs two lookups.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -64,7 +65,7 @@ async def _gather(
     if not hooks:
         return EffectReport()
     commands = await gathered(
-        [_call(hook, _seen_by(run, plugin, context)) for plugin, hook in hooks]
+        [partial(_call, hook, _seen_by(run, plugin, context)) for plugin, hook in hooks]
     )
     merged, losers = _merged(commands)
     report = await submit(run, merged)

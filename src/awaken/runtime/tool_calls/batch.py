@@ -7,6 +7,7 @@ again if its tool is repeatable, and otherwise gets a typed conflict as its resu
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from awaken.contracts.lifecycle import Blocked, ToolCallStatus
 from awaken.contracts.messages import ToolCall
@@ -161,7 +162,7 @@ def _started(run: Run, attempts: Sequence[Attempt]) -> Siblings[ToolOutput]:
     for attempt in attempts:
         attempt.deadline = now + timeout_of(run, attempt) / 1000
         attempt.is_late = False
-    return Siblings([perform(run, attempt, snapshot) for attempt in attempts])
+    return Siblings([partial(perform, run, attempt, snapshot) for attempt in attempts])
 
 
 async def _collect(run: Run, siblings: Siblings[ToolOutput], running: Sequence[Attempt]) -> None:
