@@ -11,6 +11,7 @@ import inspect
 import pkgutil
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +24,9 @@ import typer.main
 import awaken
 from awaken.authoring.agents import Agent
 from awaken.authoring.functions import ToolOptions
-from awaken.bootstrap.agent_runtime import DecisionOptions, RunOptions, RuntimeOptions
+from awaken.bootstrap.agent_runtime import AgentRuntime, RuntimeOptions
+from awaken.bootstrap.decisions import DecisionOptions
+from awaken.bootstrap.requests import RunOptions
 from awaken.cli.main import app
 from awaken.contracts import loop_state
 from awaken.contracts.deltas import ReasoningDelta, TextDelta
@@ -36,17 +39,22 @@ from awaken.contracts.events import (
     StateDelta,
 )
 from awaken.contracts.inference import ContextWindowPolicy, InferenceOverride
-from awaken.contracts.runs import RunRequest
+from awaken.contracts.runs import RunRequest, RunResult
 from awaken.contracts.specs import AgentSpec, ModelSpec, RemoteEndpoint, StopCondition
 from awaken.contracts.state import ScheduledActionSpec, StateKey
 from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.tool_context import ToolContext, ToolState
 from awaken.contracts.tools import ToolDescriptor
+from awaken.runtime.handles import RunHandle
 from awaken.runtime.limits import Limits
 
 REFERENCE = Path(__file__).parent / "reference"
 
-OUT_OF_DATE = "Out of date, run docs/generate_reference.py"
+OUT_OF_DATE = "out of date, run docs/generate_reference.py"
+LINE_LENGTH = 100
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 UNUSED = "Kept for later; nothing reads it yet."
+DELEGATES = "Ids of agents; they must be registered. Nothing delegates to them yet."
 UNLOGGED = (*LIVE_EVENTS, ErrorEvent, StateDelta, MessagesSnapshot)
 """Events that never get into the log today: by rule, or because nothing writes them."""
 
@@ -63,7 +71,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "plugin_ids": "The agent's plugins, in the order in which their hooks act.",
         "stop_conditions": "Checked between steps, in order.",
         "endpoint": "Where a remote agent runs. Needs a backend of that name.",
-        "delegates": UNUSED,
+        "delegates": DELEGATES,
         "registry": UNUSED,
     },
     "Agent": {
@@ -77,7 +85,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "parallel_tools": "Run the calls of one step side by side.",
         "allowed_tools": "Ids or glob patterns. Absent allows all.",
         "excluded_tools": "Ids or glob patterns. Exclusion wins.",
-        "delegates": UNUSED,
+        "delegates": DELEGATES,
         "reasoning_effort": "`none`, `low`, `medium`, `high`, `max`, or a budget of tokens.",
         "context_policy": "How much history a request may carry; see below.",
         "max_continuation_retries": "How often an answer cut off at the output limit is continued.",
@@ -113,7 +121,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     "ToolOptions": {
         "effect": "`none`, `idempotent` or `once`. `once` unless given.",
         "output_limit": "Characters of output kept.",
-        "concurrency": "How many calls of this tool may run at once in a process.",
+        "concurrency": "How many calls of this tool may run at once in one runtime.",
         "kind": "`execute`, `read`, `edit`, `search` or `other`.",
         "category": "For people and policies.",
         "metadata": "Yours. Never shown to the model.",
@@ -150,6 +158,31 @@ MEANINGS: dict[str, dict[str, str]] = {
         "dispatch_id": "Kept in the record.",
         "session_id": "Kept in the record.",
         "transport_request_id": "Kept in the record.",
+    },
+    "RunResult": {
+        "run_id": "The run's id.",
+        "thread_id": "The thread it was on.",
+        "agent_id": "The agent that spoke last.",
+        "status": "`waiting` or `done`.",
+        "termination": "How the run ended, or `Suspended` while it waits.",
+        "steps": "Steps taken, in the whole run.",
+        "usage": "Tokens used, in the whole run.",
+    },
+    "AgentRuntime": {
+        "registry": "What can be named: agents, tools, models, providers, plugins, backends.",
+        "store": "Where threads, runs, messages, tickets and events are kept.",
+    },
+    "ToolContext": {
+        "run": "The ids of the run: `run_id`, `thread_id`, `agent_id` and more.",
+        "agent": "The `AgentSpec` of the agent that asked.",
+        "call_id": "The id of this call.",
+        "tool_name": "The id of the tool.",
+        "idempotency_key": "The same each time this call is run.",
+        "state": "Typed state; see `ToolState`.",
+        "profile": "Values shared between threads and agents.",
+        "resume": "The decision, when the call was suspended and goes on.",
+        "suspension_id": "The id of the suspension that was decided.",
+        "suspension_reason": "The action of the suspension that was decided.",
     },
     "ToolCallResume": {
         "decision_id": "Taking the same decision twice is harmless. Derived unless given.",
@@ -327,6 +360,92 @@ def _usage(parameter: Any) -> str:
     return f"`{parameter.opts[0] if is_option else parameter.name.upper()}`"
 
 
+def attribute_table(kind: type) -> str:
+    """The attributes of a class, as listed above."""
+    rows = [(f"`{name}`", text) for name, text in MEANINGS[kind.__name__].items()]
+    return table(("attribute", "meaning"), rows)
+
+
+def class_text(kind: type) -> str:
+    """What a class says about itself."""
+    return _prose(inspect.getdoc(kind), kind.__name__)
+
+
+def constructor(kind: type) -> str:
+    """How an object of a class is made."""
+    (node,) = (node for node in _functions(kind) if node.name == "__init__")
+    return f"```text\n{_signature(node, kind.__name__)}\n```\n\n{class_text(kind)}"
+
+
+def members(kind: type) -> str:
+    """The public methods and properties of a class: signature and docstring."""
+    public = [node for node in _functions(kind) if not node.name.startswith("_")]
+    return "\n\n".join(_member(node, f"{kind.__name__}.{node.name}") for node in public)
+
+
+def _functions(kind: type) -> list[Function]:
+    tree: Any = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    return [node for node in tree.body[0].body if isinstance(node, Function)]
+
+
+def _member(node: Function, title: str) -> str:
+    about = _prose(ast.get_docstring(node), title)
+    return f"### {title}\n\n```text\n{_signature(node, title)}\n```\n\n{about}"
+
+
+def _signature(node: Function, title: str) -> str:
+    returns = f" -> {_annotation(node.returns)}" if node.returns and node.name != "__init__" else ""
+    if any(isinstance(it, ast.Name) and it.id == "property" for it in node.decorator_list):
+        return f"{title}{returns}"
+    start = "await " if isinstance(node, ast.AsyncFunctionDef) and not _yields(node) else ""
+    parts = _parameters(node.args)
+    line = f"{start}{title}({', '.join(parts)}){returns}"
+    if len(line) <= LINE_LENGTH:
+        return line
+    return "\n".join([f"{start}{title}(", *(f"    {part}," for part in parts), f"){returns}"])
+
+
+def _parameters(arguments: ast.arguments) -> list[str]:
+    """The parameters without `self`, as they are written."""
+    plain = arguments.posonlyargs + arguments.args
+    defaults = [None] * (len(plain) - len(arguments.defaults)) + arguments.defaults
+    parts = [_parameter(one, default) for one, default in zip(plain, defaults, strict=True)][1:]
+    if arguments.kwonlyargs:
+        parts.append("*")
+    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    parts += [_parameter(one, default) for one, default in named]
+    if arguments.kwarg is not None:
+        parts.append(f"**{_parameter(arguments.kwarg, None)}")
+    return parts
+
+
+def _parameter(parameter: ast.arg, default: ast.expr | None) -> str:
+    text = f"{parameter.arg}: {_annotation(parameter.annotation)}"
+    return text if default is None else f"{text} = {ast.unparse(default)}"
+
+
+def _annotation(node: ast.expr | None) -> str:
+    if node is None:
+        return "Any"
+    text = ast.unparse(node).strip("'")
+    return text.removeprefix("Unpack[").removesuffix("]") if text.startswith("Unpack[") else text
+
+
+def _yields(node: ast.AST) -> bool:
+    return any(isinstance(part, ast.Yield) for part in ast.walk(node))
+
+
+def _prose(text: str | None, what: str) -> str:
+    """A docstring as Markdown; what it raises becomes a list."""
+    body, _, raised = (text or "").partition("Raises:\n")
+    _required(body, what)
+    errors = [
+        line if line.startswith(" ") else f"- raises `{line}".replace(":", "`:", 1)
+        for line in textwrap.dedent(raised).splitlines()
+    ]
+    return "\n".join([body.rstrip(), "", *errors]).rstrip()
+
+
 def meaning(kind: type, name: str) -> str:
     """What a field means: from the list above, else from the text below its declaration."""
     text = MEANINGS.get(kind.__name__, {}).get(name) or attribute_texts(kind).get(name, "")
@@ -430,6 +549,17 @@ PARTS: dict[str, Callable[[], str]] = {
     "run-options": lambda: options_table(RunOptions, described_by=RunRequest),
     "decision-options": lambda: options_table(DecisionOptions, described_by=ToolCallResume),
     "runtime-options": lambda: options_table(RuntimeOptions),
+    "agent-runtime": lambda: constructor(AgentRuntime),
+    "agent-runtime-attributes": lambda: attribute_table(AgentRuntime),
+    "agent-runtime-members": lambda: members(AgentRuntime),
+    "run-handle": lambda: f"{class_text(RunHandle)}\n\n{members(RunHandle)}",
+    "run-result": lambda: struct_table(RunResult),
+    "run-result-members": lambda: members(RunResult),
+    "run-request": lambda: struct_table(RunRequest),
+    "tool-context": lambda: constructor(ToolContext),
+    "tool-context-attributes": lambda: attribute_table(ToolContext),
+    "tool-context-members": lambda: members(ToolContext),
+    "tool-state": lambda: f"{class_text(ToolState)}\n\n{members(ToolState)}",
     "loop-keys": key_table,
     "loop-actions": action_table,
     "commands": commands,
@@ -460,11 +590,8 @@ def main(arguments: list[str]) -> int:
         if not is_check:
             page.write_text(wanted, encoding="utf-8")
     if stale:
-        word = (
-            "out of date, run docs/generate_reference.py" if "--check" in arguments else "written"
-        )
-        sys.stdout.write(f"{', '.join(stale)}: {word}\n")
-    return 1 if stale and "--check" in arguments else 0
+        sys.stdout.write(f"{', '.join(stale)}: {OUT_OF_DATE if is_check else 'written'}\n")
+    return 1 if stale and is_check else 0
 
 
 if __name__ == "__main__":

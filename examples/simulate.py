@@ -10,9 +10,16 @@ import msgspec
 
 from awaken import Agent, AgentRuntime, StateKey, ToolContext, tool
 from awaken.contracts.inference import InferenceRequest
-from awaken.testing import FakeClock, ScriptedModel, SequentialIds, ToolCalls
-from awaken.testing.simulation import InjectionPoint, enumerate_awaits, simulate
-from awaken.testing.transcripts import assert_valid_transcript
+from awaken.testing import (
+    FakeClock,
+    InjectionPoint,
+    ScriptedModel,
+    SequentialIds,
+    ToolCalls,
+    assert_valid_transcript,
+    enumerate_awaits,
+    simulate,
+)
 
 SEATS: StateKey[int, int] = StateKey("cinema.seats", default=3)
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import NamedTuple, get_args
 
 import msgspec
@@ -15,12 +15,23 @@ import pytest
 import typer.main
 
 import awaken
-from awaken import AgentEvent, AgentSpec, AwakenError
+import awaken.testing
+from awaken import (
+    AgentEvent,
+    AgentRuntime,
+    AgentSpec,
+    AwakenError,
+    RunRequest,
+    RunResult,
+    ToolContext,
+)
 from awaken.authoring.agents import Agent
 from awaken.cli.main import app
 from awaken.contracts.events import decode_event, encode_event
 from awaken.contracts.loop_state import LOOP_KEYS
+from awaken.contracts.tool_context import ToolState
 from awaken.contracts.tools import ToolDescriptor
+from awaken.runtime.handles import RunHandle
 from awaken.runtime.limits import Limits
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +68,7 @@ def relative(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-def compiled(page: Path, block: Block) -> object:
+def compiled(page: Path, block: Block) -> CodeType:
     # Empty lines in front make a traceback point to the line of the page.
     return compile("\n" * block.line + block.code, str(page), "exec")
 
@@ -110,6 +121,33 @@ def test_the_generated_tables_are_up_to_date() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_index_links_every_page() -> None:
+    index = DOCS / "index.md"
+    targets = [match["target"] for match in _LINK.finditer(index.read_text(encoding="utf-8"))]
+    assert sorted(targets) == sorted(
+        page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md") if page != index
+    )
+
+
+@pytest.mark.parametrize("kind", [AgentRuntime, RunHandle, ToolContext, ToolState])
+def test_every_method_is_listed(kind: type) -> None:
+    text = (REFERENCE / "runtime.md").read_text(encoding="utf-8")
+    public = [name for name in vars(kind) if not name.startswith("_")]
+    slots = set(getattr(kind, "__slots__", ()))
+    methods = [name for name in public if name not in slots]
+    assert [name for name in methods if f"### {kind.__name__}.{name}\n" not in text] == []
+
+
+def test_every_attribute_of_a_tool_context_is_listed() -> None:
+    attributes = {name for name in ToolContext.__slots__ if not name.startswith("_")}
+    assert attributes <= listed("runtime.md")
+
+
+@pytest.mark.parametrize("contract", [RunResult, RunRequest])
+def test_every_field_of_a_run_is_listed(contract: type[msgspec.Struct]) -> None:
+    assert set(contract.__struct_fields__) <= listed("runtime.md")
+
+
 def listed(page: str) -> set[str]:
     """What stands in code marks in a page's tables and headings."""
     text = (REFERENCE / page).read_text(encoding="utf-8")
@@ -157,6 +195,11 @@ def test_every_argument_of_an_agent_is_listed() -> None:
 
 def test_every_built_in_state_key_is_listed() -> None:
     assert {key.name for key in LOOP_KEYS} <= listed("state-keys.md")
+
+
+def test_everything_in_the_test_kit_is_listed() -> None:
+    text = (REFERENCE / "testing.md").read_text(encoding="utf-8")
+    assert [name for name in awaken.testing.__all__ if f"`{name}" not in text] == []
 
 
 def test_every_command_is_listed() -> None:

@@ -28,6 +28,35 @@ ROOT_NAMES = [
     "ToolResult",
     "tool",
 ]
+TESTING_NAMES = [
+    "Chunks",
+    "EventRecorder",
+    "FakeClock",
+    "InjectionPoint",
+    "LoopClock",
+    "PROFILE_CHECKS",
+    "Reasoning",
+    "STORE_CHECKS",
+    "ScheduleFailed",
+    "ScriptExhausted",
+    "ScriptedModel",
+    "SequentialIds",
+    "SimulationReport",
+    "ToolCalls",
+    "Turn",
+    "anthropic_problems",
+    "assert_valid_events",
+    "assert_valid_transcript",
+    "cancelling",
+    "check_events",
+    "check_transcript",
+    "enumerate_awaits",
+    "gemini_problems",
+    "inject_at",
+    "openai_problems",
+    "replay",
+    "simulate",
+]
 RUNTIME_METHODS = [
     "cancel",
     "cancel_and_wait",
@@ -69,6 +98,11 @@ def test_the_root_exports_exactly_these_names() -> None:
     assert len(ROOT_NAMES) <= 25
 
 
+def test_the_test_kit_exports_exactly_these_names() -> None:
+    assert sorted(awaken.testing.__all__) == TESTING_NAMES
+    assert all(hasattr(awaken.testing, name) for name in TESTING_NAMES)
+
+
 def test_the_runtime_has_exactly_these_methods() -> None:
     assert public_methods(awaken.AgentRuntime) == RUNTIME_METHODS
 
@@ -77,7 +111,16 @@ def test_the_store_ports_have_exactly_these_methods() -> None:
     assert {port: public_methods(port) for port in STORE_METHODS} == STORE_METHODS
 
 
-def test_importing_awaken_pulls_in_nothing_heavy() -> None:
-    code = f"import sys, awaken; print([m for m in {FORBIDDEN_IMPORTS!r} if m in sys.modules])"
+def imported_with(module: str, forbidden: tuple[str, ...]) -> str:
+    code = f"import sys, {module}; print([m for m in {forbidden!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    return done.stdout.strip()
+
+
+def test_importing_awaken_pulls_in_nothing_heavy() -> None:
+    assert imported_with("awaken", (*FORBIDDEN_IMPORTS, "awaken.testing")) == "[]"
+
+
+def test_the_test_kit_needs_no_test_framework() -> None:
+    frameworks = ("pytest", "_pytest", "hypothesis", "unittest")
+    assert imported_with("awaken.testing", (*FORBIDDEN_IMPORTS, *frameworks)) == "[]"

@@ -21,7 +21,7 @@ def name_of(check: object) -> str:
 
 
 @pytest.mark.parametrize("check", STORE_CHECKS, ids=name_of)
-def test_memory_store(check: StoreCheck) -> None:
+def test_the_memory_store_keeps_every_promise_of_a_store(check: StoreCheck) -> None:
     async def run() -> None:
         store: Store = MemoryStore()
         await store.open()
@@ -32,7 +32,9 @@ def test_memory_store(check: StoreCheck) -> None:
 
 
 @pytest.mark.parametrize("check", PROFILE_CHECKS, ids=name_of)
-def test_memory_profile_store(check: ProfileCheck) -> None:
+def test_the_memory_profile_store_keeps_every_promise_of_a_profile_store(
+    check: ProfileCheck,
+) -> None:
     asyncio.run(check(MemoryProfileStore()))
 
 

@@ -8,47 +8,12 @@ import pytest
 
 from awaken import Phase, StateKey, ToolContext, tool
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.runtime.cancellation import CancellationToken
 from awaken.testing.scripted_model import ToolCalls
 
 from .asking import retold
 from .worlds import Hooks, World, simulated
 
 CANCELLED = "[The run was cancelled]"
-
-
-def test_a_token_is_cancelled_once_by_any_holder_and_remembers_who_asked() -> None:
-    async def scenario() -> None:
-        token = CancellationToken()
-        child, loner = token.child(), token.child()
-        assert (token.is_cancelled, token.cause) == (False, None)
-        called: list[str] = []
-        token.on_cancel(lambda: called.append("first"))
-        forget = token.on_cancel(lambda: called.append("forgotten"))
-        token.on_cancel(lambda: called.append("second"))
-        forget()
-        waiters = [asyncio.create_task(token.wait()) for _ in range(3)]
-        await asyncio.sleep(0)
-        loner.cancel("alone")
-        assert not any(waiter.done() for waiter in waiters)
-        assert token.cancel("user")
-        assert not token.cancel("somebody else")
-        await asyncio.gather(*waiters, token.wait())
-        assert (token.cause, child.cause, loner.cause) == ("user", "user", "alone")
-        assert called == ["first", "second"]
-        token.on_cancel(lambda: called.append("late"))
-        assert called[-1] == "late"
-
-    simulated(scenario)
-
-
-def test_a_sealed_token_cannot_be_cancelled_and_calls_nobody() -> None:
-    token = CancellationToken()
-    called: list[str] = []
-    token.on_cancel(lambda: called.append("too late"))
-    token.seal()
-    assert not token.cancel()
-    assert (token.is_cancelled, called) == (False, [])
 
 
 @tool

@@ -13,9 +13,9 @@ from awaken.contracts.inference import Stop, StopReason
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
 from awaken.contracts.loop_state import RUN_LIFECYCLE
 from awaken.contracts.messages import user
+from awaken.testing import assert_valid_events, assert_valid_transcript
 from awaken.testing.scripted_model import Chunks, Entry, Reasoning, ToolCalls, Turn
 from awaken.testing.simulation import InjectionPoint, enumerate_awaits
-from awaken.testing.transcripts import assert_valid_events, assert_valid_transcript
 
 from .worlds import Hooks, React, World, assert_valid_at_every_commit, play, simulated
 

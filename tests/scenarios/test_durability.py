@@ -22,8 +22,8 @@ from awaken.contracts.events import ErrorEvent, RunFinish, encode_event, is_term
 from awaken.contracts.lifecycle import Failed, NaturalEnd, RunStatus
 from awaken.contracts.storage import Commit, CommitReceipt, ToolRecord, ToolRecordStatus
 from awaken.contracts.tools import ToolEffect
+from awaken.testing import assert_valid_transcript
 from awaken.testing.scripted_model import Chunks, ToolCalls, Turn
-from awaken.testing.transcripts import assert_valid_transcript
 
 from .worlds import (
     Hooks,

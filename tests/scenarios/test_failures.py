@@ -135,7 +135,7 @@ class Broken:
         ("raises at once", "provider_failed"),
         ("fails to close", "provider_failed"),
         ("hangs", "model_timeout"),
-        ("yields junk", None),
+        ("yields junk", "provider_failed"),
         ("ends without a stop", None),
     ],
 )

@@ -8,8 +8,7 @@ from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import StepEndContext
 from awaken.contracts.tools import ToolDescriptor
 from awaken.extensions.handoff import HandoffPlugin
-from awaken.testing import ScriptedModel, ToolCalls
-from awaken.testing.transcripts import assert_valid_transcript
+from awaken.testing import ScriptedModel, ToolCalls, assert_valid_transcript
 
 from .worlds import simulated
 

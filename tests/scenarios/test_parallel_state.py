@@ -147,6 +147,6 @@ def test_a_call_that_is_run_again_has_its_own_durable_intent_and_the_same_key() 
         ]
         _, last = await world.store.list_tool_records(story.record.run_id)
         assert (last.attempt, last.status) == (2, ToolRecordStatus.FINISHED)
-        assert last.updates == (("count", 2),)
+        assert last.updates == (("count", "update", 2),)
 
     simulated(scenario)

@@ -13,8 +13,8 @@ from awaken.contracts.events import LIVE_EVENTS, RunFinish, RunStart, ToolCallDo
 from awaken.contracts.inference import ProviderFailed, Stop, StopReason
 from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, RunStatus
 from awaken.runtime.streams import READER_LIMIT, ReaderDropped
+from awaken.testing import assert_valid_events
 from awaken.testing.scripted_model import Chunks, Entry, ToolCalls, Turn
-from awaken.testing.transcripts import assert_valid_events
 
 from .worlds import WatchedStore, World, play, simulated
 

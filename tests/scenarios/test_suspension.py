@@ -211,8 +211,10 @@ def test_one_call_may_suspend_again_and_again_and_nothing_is_asked_twice(
         agent = {"tools": [survey(seen, 3)], "plugins": plugins}
         world = World([ToolCalls([("survey", {"topic": "x"})]), "bye"], **agent)
         await world.tell()
-        expected = [("tool:survey", f"s{n}") for n in (1, 2, 3)]
-        for answer, question in enumerate([("may", ""), *expected] if plugins else expected):
+        expected = [("", "tool:survey", f"s{n}") for n in (1, 2, 3)]
+        for answer, question in enumerate(
+            [("gate", "may", ""), *expected] if plugins else expected
+        ):
             (ticket,) = await world.runtime.tickets("t")
             assert ticket.question == question
             await another_process(world, **agent).runtime.decide(ticket.ticket_id, result=answer)
@@ -235,7 +237,7 @@ def test_whoever_edits_a_call_does_not_answer_for_those_who_approved_it() -> Non
         questions = []
         for decision in ({}, {"result": "mine", "arguments": {"topic": "y"}}, {"result": "fine"}):
             (ticket,) = await world.runtime.tickets("t")
-            questions.append((ticket.question[0], ticket.arguments["topic"]))
+            questions.append((ticket.question[1], ticket.arguments["topic"]))
             await world.runtime.decide(ticket.ticket_id, **decision)
             await finished(world)
         assert questions == [("may", "x"), ("tool:survey", "x"), ("may", "y")]

@@ -42,9 +42,9 @@ from awaken.contracts.runs import RunRecord
 from awaken.contracts.storage import Commit, CommitReceipt
 from awaken.runtime.limits import Limits
 from awaken.stores.memory import MemoryStore
-from awaken.testing.scripted_model import Entry, ScriptedModel
-from awaken.testing.simulation import Fifo, SimulatedLoop, run
-from awaken.testing.transcripts import (
+from awaken.testing import (
+    LoopClock,
+    ScriptedModel,
     anthropic_problems,
     assert_valid_events,
     assert_valid_transcript,
@@ -52,6 +52,8 @@ from awaken.testing.transcripts import (
     gemini_problems,
     openai_problems,
 )
+from awaken.testing.scripted_model import Entry
+from awaken.testing.simulation import Fifo, SimulatedLoop, run
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Event)
@@ -64,16 +66,6 @@ DURABLE = (RunStart, RunFinish, StepEnd, ToolCallDone, ToolCallResumed)
 def simulated(scenario: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a scenario on virtual time; hanging, leaking and unseen failures are errors."""
     return run(SimulatedLoop(Fifo()), scenario)
-
-
-class LoopClock:
-    """A clock that follows the loop's virtual time."""
-
-    def now_ms(self) -> int:
-        return 1_700_000_000_000 + self.monotonic_ms()
-
-    def monotonic_ms(self) -> int:
-        return int(asyncio.get_running_loop().time() * 1000)
 
 
 class CheckedModel(ScriptedModel):
@@ -303,7 +295,7 @@ def play(entries: Iterable[Entry] = (), *, input: Any = "go", **world: Any) -> S
 
 
 def assert_valid_at_every_commit(commits: Sequence[Commit]) -> None:
-    """Check CP-2 at every committed prefix of each thread; calls at work may be open at its end."""
+    """Check every committed prefix of each thread; calls at work may be open at its end."""
     threads: dict[str, list[Message]] = {}
     for commit in commits:
         messages = threads.setdefault(commit.thread_id, [])

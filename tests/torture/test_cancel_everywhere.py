@@ -33,9 +33,9 @@ from awaken.contracts.storage import Checkout, Commit, CommitReceipt
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.tool_results import ToolResult
 from awaken.stores.memory import MemoryStore
+from awaken.testing import assert_valid_events, assert_valid_transcript
 from awaken.testing.scripted_model import Chunks, ToolCalls, Turn
 from awaken.testing.simulation import InjectionPoint, enumerate_awaits
-from awaken.testing.transcripts import assert_valid_events, assert_valid_transcript
 from scenarios.worlds import CheckedModel, LoopClock, assert_valid_at_every_commit
 
 WORKED = StateKey(

@@ -16,10 +16,10 @@ from awaken import Agent, AgentRuntime, StateKey, ToolContext, tool
 from awaken.contracts.messages import Role
 from awaken.contracts.storage import Commit, CommitReceipt
 from awaken.stores.memory import MemoryStore
+from awaken.testing import assert_valid_transcript
 from awaken.testing.fakes import FakeClock, SequentialIds
 from awaken.testing.scripted_model import ScriptedModel, ToolCalls
 from awaken.testing.simulation import RandomOrder, SimulatedLoop, run
-from awaken.testing.transcripts import assert_valid_transcript
 
 PROGRAMS, SCHEDULES = 500, 10
 EFFECTS = ("none", "idempotent", "once")

@@ -15,6 +15,7 @@ from awaken.contracts.tools import Tool
 
 from .functions import as_tool
 from .output import OutputType
+from .plugin_names import plugin_problem
 from .pydantic_models import encode_model
 
 _SPEC_NAMES = {
@@ -115,10 +116,9 @@ def _model_id(agent: Agent) -> str:
 
 def _plugin_ids(agent: Agent) -> tuple[str, ...]:
     names: list[str] = []
-    plugin: Any
     for plugin in agent.plugins:
-        if not isinstance(plugin, Plugin) or not plugin.name.strip():
-            _refuse(agent, "plugins", f"{plugin!r} is no plugin with a name")
+        if problem := plugin_problem(plugin):
+            _refuse(agent, "plugins", problem)
         if plugin.name in names:
             raise DuplicateRegistration(kind=f"Plugin of agent '{agent.id}'", name=plugin.name)
         names.append(plugin.name)
@@ -161,7 +161,7 @@ def _output(agent: Agent) -> OutputType | None:
 def _listed(agent: Agent, name: str) -> Sequence[Any]:
     values = getattr(agent, name)
     if isinstance(values, str) or not isinstance(values, Sequence):
-        _refuse(agent, name, "it is no list")
+        _refuse(agent, name, f"pass a list, {name}=[…]")
     return values
 
 

@@ -6,7 +6,7 @@ Knows how to call one function with decoded arguments; timeouts, retries and pol
 import functools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
@@ -38,6 +38,7 @@ from .signatures import (
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_NAMES = ("__module__", "__name__", "__qualname__")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -82,6 +83,9 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
     Raises:
         InvalidSpec: The function or an option cannot be accepted; names the function.
     """
+    if isinstance(function, str):
+        problem = f"use @tool or @tool(id={function!r})"
+        raise InvalidSpec(what=f"@tool({function!r})", problem=problem)
     if function is None:
         return functools.partial(_declared, options=options)
     return _declared(function, options)
@@ -112,13 +116,18 @@ def _declared(function: Callable[..., Any], options: ToolOptions) -> "FunctionTo
 
 
 class FunctionTool(Generic[P, R]):
-    """A tool that calls a function. Calling the tool itself calls the plain function."""
+    """A tool that calls a function. Calling the tool itself calls the plain function.
+
+    It goes by the function's name and module, as a wrapper does.
+    """
+
+    __wrapped__: Callable[P, R]
 
     def __init__(self, function: Callable[P, R], options: ToolOptions) -> None:
         source = source_of(function)
         parameters = read_parameters(source)
         self.descriptor = _descriptor(source, parameters, options)
-        self.__wrapped__ = function
+        functools.update_wrapper(self, function, _NAMES, ())
         self.__doc__ = self.descriptor.description
         self._call = Call(source, parameters.context_name)
         self._check = _checker(options, parameters)
@@ -192,7 +201,9 @@ def _checker(
 def _descriptor(source: Source, parameters: Parameters, options: ToolOptions) -> ToolDescriptor:
     unknown = options.keys() - ToolOptions.__annotations__.keys()
     if unknown:
-        source.refuse(f"there is no option {', '.join(sorted(unknown))}")
+        known = ", ".join(ToolOptions.__annotations__)
+        source.refuse(f"there is no option {', '.join(sorted(unknown))}; the options are: {known}")
+    _check_choices(source, options)
     tool_id = options.get("id", source.name)
     fields = {
         "id": tool_id,
@@ -214,6 +225,17 @@ def _descriptor(source: Source, parameters: Parameters, options: ToolOptions) ->
     return descriptor
 
 
+def _check_choices(source: Source, options: Mapping[str, Any]) -> None:
+    for name, choices in _CHOICES.items():
+        if name in options and options[name] not in choices:
+            *first, last = choices
+            source.refuse(f"{name} must be {', '.join(map(str, first))} or {last}")
+
+
+_CHOICES: dict[str, tuple[object, ...]] = {
+    "effect": tuple(ToolEffect),
+    "kind": (None, *ToolKind),
+}
 _DESCRIPTOR_OPTIONS = frozenset(
     ["effect", "output_limit", "concurrency", "kind", "category", "metadata"]
 )

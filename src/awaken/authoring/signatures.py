@@ -3,6 +3,7 @@
 Knows parameters and their types; does not know what the function returns or does.
 """
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from .docstrings import Documentation, read_docstring
 from .pydantic_models import encode_model
 from .schema import Schema, schema_of
 
+_CONTEXT_NAMES = ("ctx", "context", "tool_context")
 _PLAIN_DEFAULTS = (str, int, float, bool, type(None))
 _REFUSED_KINDS: dict[Any, str] = {
     inspect.Parameter.POSITIONAL_ONLY: "is positional-only; arguments come by name",
@@ -88,7 +90,7 @@ def read_parameters(source: Source) -> Parameters:
         if _is_context(hint):
             context_name = parameter.name
             continue
-        fields.append(_field(parameter, hint))
+        fields.append(_field(source, parameter, hint))
         if text := _annotated_text(hint):
             descriptions[parameter.name] = text
         if parameter.default is not parameter.empty:
@@ -155,7 +157,7 @@ def _checked_hint(source: Source, parameter: inspect.Parameter, hints: dict[str,
     if problem := _REFUSED_KINDS.get(parameter.kind):
         source.refuse(f"parameter '{parameter.name}' {problem}")
     if parameter.name not in hints:
-        source.refuse(f"parameter '{parameter.name}' has no annotation")
+        source.refuse(_unannotated(source, parameter.name))
     hint = hints[parameter.name]
     extras = (parameter.default, *getattr(hint, "__metadata__", ()))
     if any(_is_pydantic_field(extra) for extra in extras):
@@ -164,6 +166,17 @@ def _checked_hint(source: Source, parameter: inspect.Parameter, hints: dict[str,
             "model; use Annotated[..., msgspec.Meta(...)] or a docstring"
         )
     return hint
+
+
+def _unannotated(source: Source, name: str) -> str:
+    """Say what is missing; a context and a method's `self` are the usual cases."""
+    if name in _CONTEXT_NAMES:
+        return f"parameter '{name}' has no annotation; annotate it as ToolContext"
+    owner, _, method = getattr(source.function, "__qualname__", "").rpartition(".")
+    if name == "self" and owner:
+        object_ = owner.rpartition(".")[2].lower()
+        return f"it is a method; pass the bound method: tools=[{object_}.{method}]"
+    return f"parameter '{name}' has no annotation, and the model needs its type"
 
 
 def _is_pydantic_field(extra: Any) -> bool:
@@ -184,14 +197,29 @@ def _annotated_text(hint: Any) -> str | None:
     return None
 
 
-def _field(parameter: inspect.Parameter, hint: Any) -> tuple[Any, ...]:
+def _field(source: Source, parameter: inspect.Parameter, hint: Any) -> tuple[Any, ...]:
     default = parameter.default
     if default is parameter.empty:
         return (parameter.name, hint)
     if isinstance(default, _PLAIN_DEFAULTS):
         return (parameter.name, hint, default)
-    # As in a plain call, every call without the argument sees the same default object.
-    return (parameter.name, hint, msgspec.field(default_factory=lambda: default))
+    try:
+        factory = _default_factory(default)
+    except Exception as error:  # noqa: BLE001 - whatever an object's own copying raises
+        source.refuse(f"the default of '{parameter.name}' cannot be copied for each call: {error}")
+    return (parameter.name, hint, msgspec.field(default_factory=factory))
+
+
+def _default_factory(default: Any) -> Callable[[], Any]:
+    """Return what gives each call its default; mutable values are copied, others are shared."""
+    try:
+        hash(default)
+    except TypeError:
+        # Unhashable is how Python marks a mutable value. Copied now as well, because a plain
+        # call of the function may change the function's own.
+        pristine = copy.deepcopy(default)
+        return lambda: copy.deepcopy(pristine)
+    return lambda: default
 
 
 def _arguments_type(source: Source, fields: list[Any]) -> type[msgspec.Struct]:

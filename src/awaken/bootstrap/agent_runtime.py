@@ -8,7 +8,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from awaken.authoring.agents import Agent
 from awaken.contracts.backends import ExecutionBackend
 from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.errors import InvalidInput, RunFailed, UnknownRun
+from awaken.contracts.errors import RunFailed, UnknownRun
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.inference import ModelClient
 from awaken.contracts.lifecycle import Failed, RunStatus
@@ -23,6 +23,7 @@ from awaken.contracts.runs import (
     RunResult,
     SteerReceipt,
 )
+from awaken.contracts.specs import AgentSpec, ModelSpec
 from awaken.contracts.storage import Store
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
 from awaken.contracts.tools import Tool
@@ -34,45 +35,42 @@ from awaken.runtime.run import Services
 from awaken.runtime.system import SystemClock, Uuid7Source
 from awaken.stores.memory.profiles import MemoryProfileStore
 
+from .arguments import check_names, check_optional_text, check_text, converted
+from .decisions import DecisionOptions, NamedDecision, decision_on, named_decisions
 from .registries import registry_set
-from .requests import (
-    DecisionOptions,
-    Input,
-    NamedDecision,
-    RunOptions,
-    decision_on,
-    messages_of,
-    named_decision,
-    run_request,
-)
+from .requests import Input, RunOptions, messages_of, run_request, start_request
 from .stores import opened_store
 
 T = TypeVar("T")
 
 
 class RuntimeOptions(TypedDict, total=False):
-    """The replaceable parts of a runtime."""
+    """The replaceable parts of a runtime, and models that its agents may name."""
 
     limits: Limits
     clock: Clock
     ids: IdSource
     profile: ProfileStore
+    models: Iterable[ModelSpec]
+    """Models that agents may name by their id."""
 
 
 class AgentRuntime:
     """Runs agents in this process.
 
     Use it as an async context manager; leaving it cancels what still runs. Without `store` all
-    is kept in memory.
+    is kept in memory. An agent that is only a spec names its model, plugins and tools among
+    those of the runtime.
 
     Raises:
+        InvalidInput: An argument is of the wrong type, or there is no such option.
         InvalidSpec: Some agent cannot be resolved; the message names every problem.
         DuplicateRegistration: Two things of one kind have the same id.
     """
 
     def __init__(
         self,
-        agents: Iterable[Agent] = (),
+        agents: Iterable[Agent | AgentSpec] = (),
         *,
         tools: Iterable[Tool | Callable[..., Any]] = (),
         plugins: Iterable[Plugin] = (),
@@ -81,7 +79,10 @@ class AgentRuntime:
         store: Store | str | None = None,
         **options: Unpack[RuntimeOptions],
     ) -> None:
-        registries = registry_set(agents, tools, plugins, providers or {}, backends or {})
+        check_names("runtime option", options, RuntimeOptions.__annotations__)
+        limits = converted("limits", options.get("limits") or Limits(), Limits)
+        models = options.get("models", ())
+        registries = registry_set(agents, tools, plugins, providers or {}, backends or {}, models)
         self.registry = RegistryHandle(registries)
         self.store = opened_store(store)
         self._clock = options.get("clock") or SystemClock()
@@ -91,7 +92,7 @@ class AgentRuntime:
             Services(
                 clock=self._clock,
                 ids=options.get("ids") or Uuid7Source(),
-                limits=options.get("limits") or Limits(),
+                limits=limits,
                 tool_slots=ToolSlots(),
                 profile=options.get("profile") or MemoryProfileStore(),
             ),
@@ -151,20 +152,21 @@ class AgentRuntime:
         **options: Unpack[RunOptions],
     ) -> RunHandle:
         """Start a run that goes on by itself; returns once it is durable."""
-        if isinstance(agent_id, RunRequest):
-            return await self._engine.start(agent_id)
-        return await self._engine.start(run_request(agent_id, input, thread_id, options))
+        return await self._engine.start(start_request(agent_id, input, thread_id, options))
 
     async def wait(self, run_id: str) -> RunResult:
         """Wait until a run ends or waits for a decision."""
+        check_text("run_id", run_id)
         return await self._engine.wait(run_id)
 
     async def cancel(self, id_: str) -> bool:
         """Cancel by run or thread id; False when nothing of that id runs or waits."""
+        check_text("run or thread id", id_, "run_id")
         return await self._engine.cancel(id_)
 
     async def cancel_and_wait(self, id_: str, *, timeout_ms: int = 5_000) -> bool:
         """Cancel and wait until the thread is free again."""
+        check_text("run or thread id", id_, "run_id")
         return await self._engine.cancel_and_wait(id_, timeout_ms)
 
     async def decide(
@@ -178,6 +180,7 @@ class AgentRuntime:
         The same decision again gives the same receipt.
 
         Raises:
+            InvalidInput: The action is unknown, or an option; nothing was decided.
             UnknownTicket: There is no such ticket.
             AlreadyDecided: It was decided otherwise, closed, or has expired.
         """
@@ -188,16 +191,11 @@ class AgentRuntime:
         self, decisions: Mapping[str, ToolCallResume | NamedDecision]
     ) -> tuple[DecisionReceipt, ...]:
         """Decide on several tickets of one run, all or none: `{ticket_id: {"result": …}, …}`."""
-        if not decisions:
-            raise InvalidInput(what="decisions", problem="there are none")
-        now = self._clock.now_ms()
-        given = [
-            (ticket_id, named_decision(ticket_id, d, now)) for ticket_id, d in decisions.items()
-        ]
-        return await self._engine.decide(given)
+        return await self._engine.decide(named_decisions(decisions, self._clock.now_ms()))
 
     async def steer(self, id_: str, input: Input) -> SteerReceipt:
         """Send a message into a running run; it sees it before its next inference."""
+        check_text("run or thread id", id_, "run_id")
         return self._engine.steer(id_, messages_of(input))
 
     async def get_run(self, run_id: str) -> RunRecord:
@@ -206,6 +204,7 @@ class AgentRuntime:
         Raises:
             UnknownRun: There is no such run.
         """
+        check_text("run_id", run_id)
         record = await self.store.load_run(run_id)
         if record is None:
             raise UnknownRun(run_id=run_id)
@@ -215,7 +214,8 @@ class AgentRuntime:
         self, thread_id: str | None = None, status: RunStatus | str | None = None
     ) -> tuple[RunRecord, ...]:
         """List runs, oldest first."""
-        wanted = RunStatus(status) if status is not None else None
+        check_optional_text("thread_id", thread_id)
+        wanted = None if status is None else converted("status", status, RunStatus)
         query = RunQuery(thread_id=thread_id, status=wanted, limit=LIMIT_MAX)
         return await _all_pages(self.store.list_runs, query)
 
@@ -223,13 +223,16 @@ class AgentRuntime:
         self, thread_id: str, query: MessageQuery | None = None
     ) -> tuple[MessageRecord, ...]:
         """List a thread's messages in order, all of them unless a query asks for a page."""
+        check_text("thread_id", thread_id)
         if query is not None:
-            return (await self.store.list_messages(thread_id, query)).items
+            wanted = converted("query", query, MessageQuery)
+            return (await self.store.list_messages(thread_id, wanted)).items
         list_messages = partial(self.store.list_messages, thread_id)
         return await _all_pages(list_messages, MessageQuery(limit=LIMIT_MAX))
 
     async def tickets(self, thread_id: str | None = None) -> tuple[Ticket, ...]:
         """List the open tickets, oldest first."""
+        check_optional_text("thread_id", thread_id)
         return await self.store.list_tickets(thread_id)
 
 

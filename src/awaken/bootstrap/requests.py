@@ -1,7 +1,6 @@
-"""From what a caller passes to requests and decisions; everything malformed is refused here."""
+"""From what a caller passes to a run's request; everything malformed is refused here."""
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 import msgspec
@@ -12,8 +11,10 @@ from awaken.contracts.identity import Adapter, RunMode, RunOrigin
 from awaken.contracts.inference import InferenceOverride
 from awaken.contracts.messages import Message, user
 from awaken.contracts.runs import RunRequest
-from awaken.contracts.suspension import DecisionAction, ToolCallResume
 from awaken.contracts.tools import ToolDescriptor
+
+from .arguments import check_members, check_names, check_text, converted, listed
+from .decisions import finished_decision
 
 Input = str | Message | ContentBlock | Sequence[Message | ContentBlock | str]
 
@@ -21,11 +22,11 @@ Input = str | Message | ContentBlock | Sequence[Message | ContentBlock | str]
 class RunOptions(TypedDict, total=False):
     """What a run may be given besides its input; see `RunRequest` for what each one means."""
 
-    overrides: InferenceOverride
+    overrides: InferenceOverride | Mapping[str, Any]
     frontend_tools: Sequence[ToolDescriptor]
-    origin: RunOrigin
-    run_mode: RunMode
-    adapter: Adapter
+    origin: RunOrigin | str
+    run_mode: RunMode | str
+    adapter: Adapter | str
     parent_run_id: str
     parent_thread_id: str
     continue_run_id: str
@@ -35,20 +36,26 @@ class RunOptions(TypedDict, total=False):
     transport_request_id: str
 
 
-class DecisionOptions(TypedDict, total=False):
-    """What a decision may say besides yes or no; see `ToolCallResume`."""
-
-    result: Any
-    reason: str
-    arguments: Any
-    decision_id: str
-    decided_by: str
-
-
-class NamedDecision(DecisionOptions, total=False):
-    """One of several decisions, with its action."""
-
-    action: DecisionAction | str
+_OPTIONS = tuple(RunOptions.__annotations__)
+_ENUMS: tuple[tuple[str, type], ...] = (
+    ("origin", RunOrigin),
+    ("run_mode", RunMode),
+    ("adapter", Adapter),
+)
+_IDS = (
+    "agent_id",
+    "thread_id",
+    "parent_run_id",
+    "parent_thread_id",
+    "continue_run_id",
+    "run_id_hint",
+    "dispatch_id_hint",
+    "dispatch_id",
+    "session_id",
+    "transport_request_id",
+)
+_DESCRIPTORS = "pass ToolDescriptor(id=…, parameters=…); the agent's own tools go into Agent(tools)"
+_MESSAGES = "make one with awaken.contracts.messages.user(text)"
 
 
 def run_request(
@@ -57,17 +64,59 @@ def run_request(
     """Make a request.
 
     Raises:
-        InvalidInput: The input or an option is malformed.
+        InvalidInput: The input or an option is malformed, or there is no such option.
     """
+    if not options:  # The plain path: two ids and what `messages_of` has checked.
+        request = RunRequest(agent_id=agent_id, thread_id=thread_id, messages=messages_of(input))
+        is_fine = type(agent_id) is str and (thread_id is None or type(thread_id) is str)
+        return request if is_fine else checked_request(request)
+    check_names("run option", options, _OPTIONS)
     fields: dict[str, Any] = dict(options)
-    if "frontend_tools" in fields:
-        fields["frontend_tools"] = tuple(fields["frontend_tools"])
-    try:
-        return RunRequest(
-            agent_id=agent_id, thread_id=thread_id, messages=messages_of(input), **fields
-        )
-    except TypeError as error:
-        raise InvalidInput(what="The run's options", problem=str(error)) from error
+    return checked_request(
+        RunRequest(agent_id=agent_id, thread_id=thread_id, messages=messages_of(input), **fields)
+    )
+
+
+def checked_request(request: RunRequest) -> RunRequest:
+    """Return the request with every field of its type: records do not check what they are given.
+
+    Raises:
+        InvalidInput: A field is malformed.
+    """
+    for name in _IDS:
+        if (value := getattr(request, name)) is not None:
+            _check_id(name, value)
+    changes: dict[str, Any] = {
+        name: converted(name, value, kind)
+        for name, kind in _ENUMS
+        if not isinstance(value := getattr(request, name), kind)
+    }
+    if request.overrides is not None:
+        changes["overrides"] = _overrides(request.overrides)
+    if request.frontend_tools != ():
+        changes["frontend_tools"] = _frontend_tools(request.frontend_tools)
+    changes["messages"] = tuple(listed("messages", request.messages, "user('…')"))
+    check_members("messages", changes["messages"], Message, _MESSAGES)
+    if request.decisions != ():
+        changes["decisions"] = _decisions(request.decisions)
+    return msgspec.structs.replace(request, **changes)
+
+
+def start_request(
+    agent_id: str | RunRequest | None, input: Input, thread_id: str | None, options: RunOptions
+) -> RunRequest:
+    """Make a request, or check a whole one, which leaves nothing to add.
+
+    Raises:
+        InvalidInput: Something is malformed, or was passed besides a whole request.
+    """
+    if not isinstance(agent_id, RunRequest):
+        return run_request(agent_id, input, thread_id, options)
+    given = {"input": None if input == () else input, "thread_id": thread_id, **options}
+    if extras := [name for name, value in given.items() if value is not None]:
+        problem = "a RunRequest already says everything; put them into it"
+        raise InvalidInput(what=f"start(RunRequest) with {', '.join(extras)}", problem=problem)
+    return checked_request(agent_id)
 
 
 def messages_of(input: Input) -> tuple[Message, ...]:
@@ -94,41 +143,33 @@ def messages_of(input: Input) -> tuple[Message, ...]:
     return (*messages, user(blocks)) if blocks else tuple(messages)
 
 
-def named_decision(
-    ticket_id: str, decision: ToolCallResume | NamedDecision, now_ms: int
-) -> ToolCallResume:
-    """Make one of several decisions; a finished one is taken as it is."""
-    if isinstance(decision, ToolCallResume):
-        return decision
-    action = decision.get("action", DecisionAction.RESUME)
-    return decision_on(ticket_id, action, decision, now_ms)
+def _check_id(name: str, value: object) -> None:
+    if isinstance(value, RunRequest):
+        problem = "pass an id; a whole RunRequest goes to start(request)"
+        raise InvalidInput(what=name, problem=problem)
+    check_text(name, value)
 
 
-def decision_on(
-    ticket_id: str, action: DecisionAction | str, decision: DecisionOptions, now_ms: int
-) -> ToolCallResume:
-    """Make a decision; equal ones get equal ids, so that the same one twice counts once.
+def _overrides(overrides: object) -> InferenceOverride:
+    # Checked inside as well: they are kept with the run, and must be readable when it goes on.
+    data = msgspec.to_builtins(overrides) if isinstance(overrides, msgspec.Struct) else overrides
+    checked: InferenceOverride = converted("overrides", data, InferenceOverride)
+    return checked
 
-    Raises:
-        InvalidInput: The action is unknown, or the decision has no JSON form.
-    """
-    try:
-        wanted = DecisionAction(action)
-    except ValueError as error:
-        choices = ", ".join(DecisionAction)
-        raise InvalidInput(what=f"decision '{action}'", problem=f"use {choices}") from error
-    content = [ticket_id, wanted, decision.get("result"), decision.get("arguments")]
-    try:
-        data = msgspec.json.encode(content, order="sorted")
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(what="The decision", problem=str(error)) from error
-    return ToolCallResume(
-        decision_id=decision.get("decision_id")
-        or hashlib.blake2b(data, digest_size=16).hexdigest(),
-        action=wanted,
-        result=decision.get("result"),
-        reason=decision.get("reason"),
-        arguments=decision.get("arguments"),
-        decided_by=decision.get("decided_by"),
-        updated_at=now_ms,
-    )
+
+def _frontend_tools(tools: object) -> tuple[ToolDescriptor, ...]:
+    members = listed("frontend_tools", tools, "ToolDescriptor(…)")
+    check_members("frontend_tools", members, ToolDescriptor, _DESCRIPTORS)
+    return tuple(members)
+
+
+def _decisions(decisions: object) -> tuple[tuple[str, Any], ...]:
+    pairs = listed("decisions", decisions, "(ticket_id, ToolCallResume(…))")
+    found = []
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            problem = "pass pairs of an id and a ToolCallResume"
+            raise InvalidInput(what="decisions", problem=problem)
+        check_text("ticket_id", pair[0])
+        found.append((pair[0], finished_decision(pair[1])))
+    return tuple(found)

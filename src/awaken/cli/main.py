@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from awaken import __version__
 from awaken.authoring.agents import Agent
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.demo import demo_agents
@@ -19,8 +20,22 @@ from .chat import answer, converse
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Run AI agents.")
 
 
+def _print_version(is_wanted: bool) -> None:  # noqa: FBT001 - typer passes it so
+    if is_wanted:
+        typer.echo(f"awaken {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    *,
+    is_version_wanted: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
     """Run AI agents."""
 
 
@@ -46,6 +61,8 @@ def run(
 async def _talk(agents: list[Agent], agent_id: str, text: str | None) -> bool:
     """Talk, and return whether it worked; in a conversation people see for themselves."""
     async with AgentRuntime(agents=agents) as runtime:
+        # Before the greeting: it would promise an agent that is not there.
+        runtime.registry.snapshot().resolve(agent_id)
         if text is None:
             await converse(runtime, agent_id)
             return True

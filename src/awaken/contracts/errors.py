@@ -2,13 +2,13 @@
 
     AwakenError                    code: stable string · retryable: may the same call succeed later
     ├── UsageError                 the caller is wrong
-    │   ├── UnknownAgent  UnknownThread  UnknownRun  UnknownTicket
+    │   ├── UnknownAgent  UnknownRun  UnknownTicket
     │   ├── InvalidInput  InvalidSpec  IllegalTransition
     │   ├── ThreadBusy  AlreadyDecided  InvalidResume  UnsupportedFeature
-    │   └── DuplicateRegistration  UnknownReference  InvalidPluginConfig  NotInstalled
+    │   └── DuplicateRegistration  UnknownReference  InvalidPluginConfig
     ├── StateError                 a state command cannot be applied
     ├── RunError                   a run, a model call or a tool went wrong
-    │   ├── RunFailed  LimitExceeded
+    │   ├── RunFailed  PluginFailed  LimitExceeded
     │   ├── ModelError             see `inference.py` for the classes
     │   └── ToolError              see `tools.py` for the kinds
     └── StorageError               the store refused or could not answer
@@ -44,14 +44,6 @@ class UnknownAgent(UsageError):
     code = "unknown_agent"
     template = "Agent '{agent_id}' is not registered; known agents: {known}."
     agent_id: str
-
-
-class UnknownThread(UsageError):
-    """No such thread exists."""
-
-    code = "unknown_thread"
-    template = "Thread '{thread_id}' does not exist."
-    thread_id: str
 
 
 class UnknownRun(UsageError):
@@ -166,15 +158,6 @@ class InvalidPluginConfig(UsageError):
     problem: str
 
 
-class NotInstalled(UsageError):
-    """An optional dependency is missing."""
-
-    code = "not_installed"
-    template = "{feature} needs the package '{package}'; install it with: pip install {package}"
-    feature: str
-    package: str
-
-
 class StateError(AwakenError):
     """A state command cannot be applied; nothing was applied."""
 
@@ -232,10 +215,10 @@ class UnknownKey(StateError):
 
 
 class KeyCodecError(StateError):
-    """A value does not fit its state key, in either direction."""
+    """A value does not fit its state key, profile key or config section, in either direction."""
 
     code = "key_codec_error"
-    template = "State key '{key}': {problem}."
+    template = "Key '{key}': {problem}."
     key: str
     problem: str
 
@@ -291,6 +274,16 @@ class RunFailed(RunError):
     cause: str
     cause_code: str
     result: Any
+
+
+class PluginFailed(RunError):
+    """A plugin's code raised, or answered with something it may not answer with."""
+
+    code = "plugin_failed"
+    template = "{what} of plugin '{plugin}' {problem}."
+    what: str
+    plugin: str
+    problem: str
 
 
 class LimitExceeded(RunError):

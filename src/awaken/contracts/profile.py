@@ -98,7 +98,8 @@ class ProfileAccess:
         try:
             return msgspec.convert(entry.value, key.type)  # type: ignore[no-any-return]
         except msgspec.ValidationError as error:
-            raise KeyCodecError(key=key.name, problem=str(error)) from error
+            message = f"Profile key '{key.name}': {error}."
+            raise KeyCodecError(message, key=key.name, problem=str(error)) from error
 
     async def write(self, key: ProfileKey[V], scope: str, value: V) -> None:
         """Write the value in a scope."""
@@ -126,4 +127,5 @@ class ProfileAccess:
 
     def _check(self, key: ProfileKey[Any]) -> None:
         if self._keys.get(key.name) is not key:
-            raise UnknownKey(key=key.name)
+            message = f"Profile key '{key.name}' is not declared; declare it in a plugin."
+            raise UnknownKey(message, key=key.name)

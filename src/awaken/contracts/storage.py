@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from .events import AgentEvent, LoggedEvent
-from .messages import Message, MessageRecord, Visibility
+from .messages import Message, MessageRecord
 from .queries import MessageQuery, Page, RunQuery, ThreadQuery
 from .record import Record
 from .runs import RunRecord
@@ -39,8 +39,8 @@ class ToolRecord(Record, frozen=True, kw_only=True):
     effect: ToolEffect = ToolEffect.ONCE
     status: ToolRecordStatus = ToolRecordStatus.STARTED
     result: ToolResult | None = None
-    updates: tuple[tuple[str, Any], ...] = ()
-    """The call's state updates as (key, JSON update), so that a crash loses none of them."""
+    updates: tuple[tuple[str, str, Any], ...] = ()
+    """The call's state changes as (key, `update` or `clear`, JSON), so that a crash loses none."""
 
 
 class OutboxEntry(Record, frozen=True, kw_only=True):
@@ -222,8 +222,3 @@ class Store(CommitStore, ThreadStore, RunStore, EventStore, Protocol):
     async def close(self) -> None:
         """Release what the store holds."""
         ...
-
-
-def is_visible(message: Message) -> bool:
-    """Whether API consumers see the message."""
-    return message.visibility is Visibility.ALL

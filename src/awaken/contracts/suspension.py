@@ -6,6 +6,9 @@ from typing import Any
 from .lifecycle import TicketStatus, ToolCallStatus
 from .record import Record, always
 
+Question = tuple[str, str, str]
+"""Who asks, what for, and under which id of their own."""
+
 
 class ResumeMode(StrEnum):
     """What a decision means for the suspended call."""
@@ -34,11 +37,6 @@ class Suspension(Record, frozen=True, kw_only=True):
     parameters: Any = None
     response_schema: dict[str, Any] | None = None
 
-    @property
-    def question(self) -> tuple[str, str]:
-        """What tells two suspensions of one call apart."""
-        return (self.action, self.id)
-
 
 class PendingToolCall(Record, frozen=True, kw_only=True):
     """The call as a client should show it."""
@@ -58,6 +56,13 @@ class SuspendTicket(Record, frozen=True, kw_only=True):
     """Deadline in milliseconds since the epoch; a decision after it is refused."""
     deciders: tuple[str, ...] | None = None
     """Who may decide; absent means anybody who may decide at all."""
+    asked_by: str = ""
+    """The plugin whose gate asks, filled in by the runtime; blank when the tool itself asks."""
+
+    @property
+    def question(self) -> Question:
+        """What tells two suspensions of one call apart."""
+        return (self.asked_by, self.suspension.action, self.suspension.id)
 
 
 class ToolCallResume(Record, frozen=True, kw_only=True):
@@ -89,7 +94,9 @@ class Ticket(Record, frozen=True, kw_only=True):
     closed_because: str | None = None
     expires_at: int | None = None
     deciders: tuple[str, ...] | None = None
-    answered: tuple[tuple[str, str], ...] = ()
+    asked_by: str = ""
+    """The plugin whose gate asks; blank when the tool itself asks."""
+    answered: tuple[Question, ...] = ()
     """Questions on the same call that were decided before this one."""
     held: ToolCallResume | None = None
     """An earlier decision that the tool has not heard yet, because a gate asks in between."""
@@ -97,9 +104,9 @@ class Ticket(Record, frozen=True, kw_only=True):
     updated_at: int = 0
 
     @property
-    def question(self) -> tuple[str, str]:
+    def question(self) -> Question:
         """What is asked; two tickets of one call with the same question ask the same."""
-        return self.suspension.question
+        return (self.asked_by, self.suspension.action, self.suspension.id)
 
 
 class ToolCallState(Record, frozen=True, kw_only=True):

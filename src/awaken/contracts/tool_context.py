@@ -270,12 +270,19 @@ class ToolContext:
             )
 
 
-_SHARED_TYPES = (int, str, float, bool, bytes, type(None), tuple, frozenset)
+_SCALARS = (int, str, float, bool, bytes, type(None))
 
 
 def _private(value: V) -> V:
-    if isinstance(value, _SHARED_TYPES):
-        return value
+    return value if _is_immutable(value) else copy.deepcopy(value)
+
+
+def _is_immutable(value: object) -> bool:
+    """Whether a value can be shared: neither it nor anything inside it can be changed."""
+    if isinstance(value, _SCALARS):
+        return True
+    if isinstance(value, tuple | frozenset):
+        return all(map(_is_immutable, value))
     if isinstance(value, msgspec.Struct) and value.__struct_config__.frozen:
-        return value
-    return copy.deepcopy(value)
+        return all(_is_immutable(getattr(value, name)) for name in value.__struct_fields__)
+    return False

@@ -54,7 +54,7 @@ class ToolDescriptor(Record, frozen=True, kw_only=True):
     output_limit: int | None = None
     """Characters of output kept; longer output is cut with a marker."""
     concurrency: int | None = None
-    """How many calls of this tool may run at once in a process."""
+    """How many calls of this tool may run at once in one runtime."""
     metadata: dict[str, Any] = {}
 
     @property

@@ -31,13 +31,12 @@ from .cancellation import CancellationToken
 from .inbox import Inbox
 from .journal import Journal
 from .resolution.registry import RegistryHandle, RegistrySnapshot
-from .resolution.resolver import ResolvedAgent
+from .resolution.resolver import DEFAULT_AGENT, ResolvedAgent
 from .resume import take_decisions
 from .run import Run, Services
 from .state.store import StateStore
 from .streams import EventFeed
 
-DEFAULT_AGENT = "default"
 ID_LENGTH_MAX = 256
 
 
@@ -175,7 +174,6 @@ class Admission:
             alarm=Alarm(),
             inbox=Inbox(self._services.limits.inbox_messages),
             messages=messages,
-            is_continuation=previous is not None,
             profile=None,
             own={},
             tickets=tickets,

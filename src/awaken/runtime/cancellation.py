@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
+from .alarm import Alarm
+
 
 class CancellationToken:
     """Set once, seen by all holders. Callbacks run in the order they were added."""
@@ -70,15 +72,18 @@ class TaskCancels:
     so that only what others asked for goes on to the caller.
     """
 
-    __slots__ = ("_before", "_has_sent", "_known", "_task", "_token")
+    __slots__ = ("_alarm", "_before", "_known", "_limit_s", "_loop", "_sent", "_task", "_token")
 
-    def __init__(self, token: CancellationToken) -> None:
+    def __init__(self, token: CancellationToken, alarm: Alarm, limit_ms: int) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
+        self._loop = task.get_loop()
         self._token = token
+        self._alarm = alarm
+        self._limit_s = limit_ms / 1000
         self._before = self._known = task.cancelling()
-        self._has_sent = False
+        self._sent = 0
         if not token.is_cancelled:
             token.on_cancel(self._send)
 
@@ -98,21 +103,46 @@ class TaskCancels:
         return self.absorb()
 
     async def carry_through(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do work that must be finished: begin again whenever the task is cancelled meanwhile."""
-        while True:
-            try:
-                return await work()
-            except asyncio.CancelledError:
-                if not self.absorb():
-                    raise
+        """Do work that must be finished, also when the task is cancelled meanwhile.
+
+        Raises:
+            TimeoutError: It took longer than twice the limit.
+        """
+        self._alarm.set(self._loop.time() + self._limit_s, self._send)
+        try:
+            return await work()
+        except asyncio.CancelledError:
+            if not self.absorb():
+                raise
+        finally:
+            self._alarm.clear()
+        await self._carry_on(work)
 
     def end(self) -> bool:
-        """Take back the run's own cancellation; returns whether others cancelled the task."""
+        """Take back the run's own cancellations; returns whether others cancelled the task."""
         self._token.seal()
-        if self._has_sent:
+        for _ in range(self._sent):
             self._task.uncancel()
         return self._task.cancelling() > self._before
 
+    async def _carry_on(self, work: Callable[[], Awaitable[None]]) -> None:
+        # In a task of its own, because some callers cancel in every turn of the loop.
+        rest = self._loop.create_task(_awaited(work))
+        deadline = self._loop.time() + self._limit_s
+        while not rest.done() and (left := deadline - self._loop.time()) > 0:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([rest], timeout=left)
+            self.absorb()
+        if not rest.done():
+            rest.cancel()
+            message = "the end of the run could not be written in time"
+            raise TimeoutError(message)
+        return rest.result()
+
     def _send(self) -> None:
-        self._has_sent = True
+        self._sent += 1
         self._task.cancel()
+
+
+async def _awaited(work: Callable[[], Awaitable[None]]) -> None:
+    await work()

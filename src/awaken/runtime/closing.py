@@ -95,6 +95,8 @@ def _answer_everything(run: Run, termination: Termination) -> None:
 
 def _keep_partial(run: Run) -> None:
     """Keep what the client has seen of a turn that was cut off, in the log and the transcript."""
+    if run.streaming is not None:
+        run.streaming.give_up_calls("the turn was cut off")
     for event in block_events(run.partial):
         run.journal.record(event)
     if text_of(run.partial).strip():

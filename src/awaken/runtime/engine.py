@@ -108,7 +108,8 @@ class RunEngine:
             await self._run_here(_continuation(record), lambda run: _cancelled(run, cause))
         except ThreadBusy:
             # Somebody made it go on meanwhile.
-            return await self.cancel(id_, cause)
+            holder = self.active.of_thread(record.thread_id)
+            return holder is not None and holder.cancel(cause)
         except InvalidResume:
             return False
         return True
@@ -161,9 +162,8 @@ class RunEngine:
         if active is None or active.run is None:
             return SteerReceipt(is_accepted=False)
         ids = self.services.ids
-        named = [
-            msgspec.structs.replace(message, id=message.id or ids.new_id()) for message in messages
-        ]
+        # Fresh ids: one that is used already would make the next commit impossible.
+        named = [msgspec.structs.replace(message, id=ids.new_id()) for message in messages]
         is_accepted = active.run.inbox.put(named)
         return SteerReceipt(
             is_accepted=is_accepted,
@@ -172,7 +172,7 @@ class RunEngine:
         )
 
     async def wait(self, run_id: str) -> RunResult:
-        """Wait until a run ends or waits for a decision, wherever it was started.
+        """Wait until a run that executes here ends or waits; for others return what is recorded.
 
         Raises:
             UnknownRun: There is no such run.
@@ -196,6 +196,8 @@ class RunEngine:
     async def _run_here(self, request: RunRequest, configure: Callable[[Run], None]) -> RunResult:
         """Execute a request in the caller's task, whose own cancellation goes on afterwards."""
         active, run = await self._admitted(request, configure)
+        _begin(run)
+        is_cancelled = False
         try:
             result = await _execute(run)
             active.end(result)
@@ -203,8 +205,9 @@ class RunEngine:
             active.end(error)
             raise
         finally:
+            is_cancelled = run.cancels.end()
             self._retire(active, run)
-        if run.cancels.end():
+        if is_cancelled:
             raise asyncio.CancelledError
         return result
 
@@ -214,7 +217,7 @@ class RunEngine:
         """Execute a request in a task of its own."""
         active, run = await self._admitted(request, configure)
         loop = asyncio.get_running_loop()
-        active.task = loop.create_task(_execute(run), name=f"run {run.identity.run_id}")
+        active.task = loop.create_task(_executed(run), name=f"run {run.identity.run_id}")
         active.task.add_done_callback(lambda _: self._retire(active, run))
         return active, run
 
@@ -292,8 +295,16 @@ def _continuation(record: RunRecord, decisions: Sequence[Decision] = ()) -> RunR
     )
 
 
+def _begin(run: Run) -> None:
+    run.cancels = TaskCancels(run.token, run.alarm, run.services.limits.run_end_ms)
+
+
+async def _executed(run: Run) -> RunResult:
+    _begin(run)
+    return await _execute(run)
+
+
 async def _execute(run: Run) -> RunResult:
-    run.cancels = TaskCancels(run.token)
     return executed_result(run, await run.agent.backend.execute_root(run))
 
 

@@ -13,8 +13,8 @@ class IdleTimer:
     """
 
     __slots__ = (
-        "_alarm", "_has_fired", "_is_paused", "_loop", "_silent_ticks", "_task", "_tick_s",
-        "is_fresh",
+        "_alarm", "_before", "_has_fired", "_is_paused", "_loop", "_silent_ticks", "_task",
+        "_tick_s", "is_fresh",
     )  # fmt: skip
 
     def __init__(self, alarm: Alarm, interval_ms: int) -> None:
@@ -24,11 +24,13 @@ class IdleTimer:
         self._silent_ticks = 0
         self._is_paused = False
         self._has_fired = False
+        self._before = 0
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[object] | None = None
 
     def __enter__(self) -> "IdleTimer":
         self._task = asyncio.current_task()
+        self._before = self._task.cancelling() if self._task is not None else 0
         self._alarm.set(self._loop.time() + self._tick_s, self._tick)
         return self
 
@@ -42,7 +44,7 @@ class IdleTimer:
         if not self._has_fired or self._task is None:
             return
         # The cancellation was ours only if nobody else asked for one as well.
-        if self._task.uncancel() == 0 and isinstance(error, asyncio.CancelledError):
+        if self._task.uncancel() <= self._before and isinstance(error, asyncio.CancelledError):
             raise TimeoutError from error
 
     def pause(self) -> None:

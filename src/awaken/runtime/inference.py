@@ -4,8 +4,9 @@ The provider is a port; what it streams is shown as it comes and collected at th
 """
 
 import logging
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -57,7 +58,7 @@ async def infer(run: Run) -> StreamResult:
     """
     clock = run.services.clock
     began = clock.monotonic_ms()
-    request = await build_request(run)
+    request = build_request(run)
     answer = run.streaming = Answer(run)
     result = await answer.stream(request)
     for _ in range(run.agent.spec.max_continuation_retries):
@@ -132,7 +133,7 @@ class Answer:
         Raises:
             ModelError: The provider failed; `run.partial` has what it said before.
         """
-        self._give_up_calls("cut off; the model is asked again")
+        self.give_up_calls("cut off; the model is asked again")
         self._stop = None
         timer = IdleTimer(self._run.alarm, self._run.services.limits.model_idle_ms)
         try:
@@ -159,7 +160,7 @@ class Answer:
 
     async def _consume(self, request: InferenceRequest, timer: IdleTimer) -> None:
         feed, run, text = self._run.feed, self._run, self._text
-        async with aclosing(run.agent.client.stream(request)) as events:
+        async with aclosing(self._opened(request)) as events:
             async for event in events:
                 timer.is_fresh = True
                 if type(event) is TextDelta:
@@ -174,6 +175,15 @@ class Answer:
                     timer.pause()
                     await feed.drain()
                     timer.resume()
+
+    def _opened(self, request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
+        client = self._run.agent.client
+        events = client.stream(request)
+        if not hasattr(events, "aclose"):
+            kind = type(events).__name__
+            message = f"stream() of provider '{client.name}' gave a {kind}, not an async generator"
+            raise ProviderFailed(message)
+        return events
 
     def _take(self, event: ModelEvent) -> None:
         run = self._run
@@ -198,6 +208,13 @@ class Answer:
                 run.usage = run.usage.plus(usage)
             case Stop(reason=reason):
                 self._stop = reason
+            case _:
+                self._refuse(event)
+
+    def _refuse(self, event: object) -> NoReturn:
+        name, kind = self._run.agent.client.name, type(event).__name__
+        message = f"provider '{name}' yielded a {kind}; yield TextDelta, ToolCallStart, …, Stop"
+        raise ProviderFailed(message)
 
     def _open_call(self, event: ToolCallStart) -> None:
         if event.id in self._calls:
@@ -215,7 +232,7 @@ class Answer:
         self._close_block(signature)
         self._run.emit(ReasoningEncryptedValue(encrypted_value=signature))
 
-    def _give_up_calls(self, reason: str) -> None:
+    def give_up_calls(self, reason: str) -> None:
         """Forget the calls of the stream before; whoever saw them begin learns that they ended."""
         for call_id, (name, _) in self._calls.items():
             self._run.emit(ToolCallCancel(id=call_id, name=name, reason=reason))

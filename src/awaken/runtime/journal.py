@@ -7,7 +7,7 @@ its id; it is never sent twice blindly.
 import asyncio
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.errors import StorageError
+from awaken.contracts.errors import IdempotencyConflict, StorageError
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.messages import Message
 from awaken.contracts.runs import RunRecord
@@ -102,6 +102,9 @@ class Journal:
         self._in_flight = commit
         try:
             self._applied(commit, await self._store.commit(commit))
+        except IdempotencyConflict:
+            # Something else was written under this id; its receipt is not ours.
+            raise
         except StorageError:
             # The store may have taken the commit, and only its reply was lost.
             if not await self._resolve(commit):

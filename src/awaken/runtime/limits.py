@@ -3,7 +3,7 @@
 import asyncio
 
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.tools import Tool
 
 
 class Limits(StrictRecord, frozen=True, kw_only=True):
@@ -20,6 +20,8 @@ class Limits(StrictRecord, frozen=True, kw_only=True):
     """How long a model may send nothing."""
     cancel_grace_ms: int = 5_000
     """How long a cancelled tool may take to clean up before it is abandoned."""
+    hook_ms: int = 60_000
+    """How long a plugin's hook or gate may take."""
     run_end_ms: int = 30_000
     """How long the hooks of the last phase may take."""
     phase_rounds: int = 16
@@ -29,18 +31,19 @@ class Limits(StrictRecord, frozen=True, kw_only=True):
 
 
 class ToolSlots:
-    """How many calls of a tool may run at once in this process."""
+    """How many calls of a tool may run at once in one runtime."""
 
     __slots__ = ("_slots",)
 
     def __init__(self) -> None:
-        self._slots: dict[str, asyncio.Semaphore] = {}
+        # By the tool itself, because two agents may have different tools of one id.
+        self._slots: dict[int, tuple[Tool, asyncio.Semaphore]] = {}
 
-    def of(self, descriptor: ToolDescriptor) -> asyncio.Semaphore | None:
+    def of(self, tool: Tool) -> asyncio.Semaphore | None:
         """Return the tool's semaphore, or None when it has no limit."""
-        if descriptor.concurrency is None:
+        limit = tool.descriptor.concurrency
+        if limit is None:
             return None
-        slot = self._slots.get(descriptor.id)
-        if slot is None:
-            slot = self._slots[descriptor.id] = asyncio.Semaphore(descriptor.concurrency)
-        return slot
+        if id(tool) not in self._slots:
+            self._slots[id(tool)] = (tool, asyncio.Semaphore(limit))
+        return self._slots[id(tool)][1]

@@ -1,6 +1,6 @@
 """The way in: the first commit of a run, its first phase, and a change of agent on the way."""
 
-from awaken.contracts.errors import AwakenError
+from awaken.contracts.errors import AwakenError, InvalidSpec
 from awaken.contracts.events import RunStart
 from awaken.contracts.lifecycle import Blocked, RunStatus
 from awaken.contracts.loop_state import ACTIVE_AGENT, RUN_LIFECYCLE, Begin
@@ -48,6 +48,7 @@ async def switch_agent(run: Run) -> Blocked | None:
         return None
     try:
         agent = run.pinned.resolve(wanted).with_frontend_tools(run.request.frontend_tools)
+        _check_backend(run, agent)
     except AwakenError as error:
         # The thread stays with the agent that is there, or nobody could ever answer on it.
         run.state.update(ACTIVE_AGENT, run.agent.spec.id)
@@ -59,6 +60,12 @@ async def switch_agent(run: Run) -> Blocked | None:
     run.state.declare(agent.env.keys.values())
     await _activate(run, agent)
     return None
+
+
+def _check_backend(run: Run, agent: ResolvedAgent) -> None:
+    if agent.backend is not run.agent.backend:
+        problem = f"agent '{agent.spec.id}' executes on another backend"
+        raise InvalidSpec(what="The handoff", problem=problem)
 
 
 async def _activate(run: Run, agent: ResolvedAgent) -> None:

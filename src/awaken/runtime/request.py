@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from awaken.contracts.content import text_of
 from awaken.contracts.context_messages import ContextMessage, ContextTarget
-from awaken.contracts.errors import InvalidInput
+from awaken.contracts.errors import InvalidInput, PluginFailed
 from awaken.contracts.inference import InferenceOverride, InferenceRequest, ModelTool
 from awaken.contracts.loop_state import (
     CONTEXT_MESSAGES,
@@ -14,13 +14,13 @@ from awaken.contracts.loop_state import (
     ToolFilter,
 )
 from awaken.contracts.messages import Message, Role
-from awaken.contracts.state import StateCommand
+from awaken.contracts.state import EMPTY_COMMAND
 
 from .phases.commands import commit_command
 from .run import Run
 
 
-async def build_request(run: Run) -> InferenceRequest:
+def build_request(run: Run) -> InferenceRequest:
     """Build this step's request and use up what hooks left for it.
 
     The transcript itself is handed over when nothing has to be put around it, so that a long
@@ -32,8 +32,11 @@ async def build_request(run: Run) -> InferenceRequest:
     override = _override(run)
     system, messages = _placed(agent.system, run.messages, contexts)
     _use_up(run)
-    for transform in agent.env.transforms:
+    for plugin, transform in agent.env.transforms:
         messages = transform(list(messages), tools)
+        if not isinstance(messages, list):
+            problem = f"returned {type(messages).__name__}; return the list of messages to send"
+            raise PluginFailed(what="A request transform", plugin=plugin, problem=problem)
     model = agent.upstream_model
     if override is not None and override.upstream_model is not None:
         model, override = _model_override(override)
@@ -73,7 +76,7 @@ def _model_override(override: InferenceOverride) -> tuple[str, InferenceOverride
 
 
 def _use_up(run: Run) -> None:
-    command = StateCommand()
+    command = EMPTY_COMMAND
     if run.state.get(CONTEXT_MESSAGES):
         command = command.update(CONTEXT_MESSAGES, ContextEmitted())
     if run.state.has(TOOL_FILTER):

@@ -4,6 +4,7 @@ The loop and its steps are functions over this object. It decides nothing; it kn
 the transcript, the journal and the state together.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -53,8 +54,12 @@ class UnfinishedAnswer(Protocol):
         """What was streamed so far, one event per block."""
         ...
 
+    def give_up_calls(self, reason: str) -> None:
+        """Tell whoever saw calls begin that they will not come."""
+        ...
 
-@dataclass(slots=True, kw_only=True, eq=False)
+
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Run:
     """A run in progress."""
 
@@ -75,7 +80,6 @@ class Run:
     inbox: Inbox
     messages: Transcript
     """The transcript: read by everybody, appended to by `append` only."""
-    is_continuation: bool
     profile: ProfileAccess | None
     own: Mapping[str, Any]
     """The per-run objects of the plugins, by plugin name."""
@@ -91,6 +95,8 @@ class Run:
     """Monotonic time at which this activation began."""
     active_before_ms: int = 0
     """Executing time of earlier activations."""
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    """The loop that executes the run; a tool may run in another thread."""
     cancels: TaskCancels = field(init=False)
     """The cancellations of the task that executes the run."""
     step: int = 0

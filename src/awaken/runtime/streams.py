@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 
 from awaken.contracts.errors import UsageError
-from awaken.contracts.events import AgentEvent
+from awaken.contracts.events import LIVE_EVENTS, AgentEvent
 
 READER_LIMIT = 4096
 
@@ -42,11 +42,20 @@ class EventReader:
         return len(self._queue) >= self.limit
 
     def push(self, event: AgentEvent) -> None:
-        """Take an event; a watching reader that is full is dropped."""
-        if len(self._queue) >= self.limit and not self.is_attached:
+        """Take an event; a watching reader that is full is dropped.
+
+        The run waits for an attached reader between two pieces of the model's answer. What tools
+        show meanwhile is left out when the reader is far behind: their results will come.
+        """
+        if self._is_closed:
+            return
+        behind = len(self._queue)
+        if behind >= self.limit and not self.is_attached:
             self._is_dropped = True
             self._queue.clear()
             self.close()
+            return
+        if behind >= 4 * self.limit and isinstance(event, LIVE_EVENTS):
             return
         self._queue.append(event)
         self._wake()

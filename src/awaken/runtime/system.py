@@ -3,6 +3,8 @@
 import os
 import random
 import time
+import weakref
+from functools import partial
 
 
 class SystemClock:
@@ -34,7 +36,7 @@ class Uuid7Source:
         self._prefix = ""
         self._counter = 0
         # A forked child would otherwise repeat its parent's random numbers.
-        os.register_at_fork(after_in_child=self._reseed)
+        os.register_at_fork(after_in_child=partial(_reseed, weakref.ref(self)))
 
     def new_id(self) -> str:
         """Return a fresh id."""
@@ -54,5 +56,12 @@ class Uuid7Source:
         self._last_ms, self._counter = now, 0
         self._prefix = f"{text[:8]}-{text[8:]}-7"
 
-    def _reseed(self) -> None:
+    def reseed(self) -> None:
+        """Go on with other random numbers than before."""
         self._random.seed(os.urandom(16))
+
+
+def _reseed(source: "weakref.ref[Uuid7Source]") -> None:
+    alive = source()
+    if alive is not None:
+        alive.reseed()

@@ -5,7 +5,8 @@ Does not: anything that production code needs.
 May import: contracts and the runtime. Never a store, a provider or pytest.
 """
 
-from .fakes import EventRecorder, FakeClock, SequentialIds
+from .event_order import assert_valid_events, check_events
+from .fakes import EventRecorder, FakeClock, LoopClock, SequentialIds
 from .scripted_model import (
     Chunks,
     Reasoning,
@@ -14,15 +15,51 @@ from .scripted_model import (
     ToolCalls,
     Turn,
 )
+from .simulation import (
+    InjectionPoint,
+    ScheduleFailed,
+    SimulationReport,
+    cancelling,
+    enumerate_awaits,
+    inject_at,
+    replay,
+    simulate,
+)
+from .store_conformance import PROFILE_CHECKS, STORE_CHECKS
+from .transcripts import (
+    anthropic_problems,
+    assert_valid_transcript,
+    check_transcript,
+    gemini_problems,
+    openai_problems,
+)
 
 __all__ = [
+    "PROFILE_CHECKS",
+    "STORE_CHECKS",
     "Chunks",
     "EventRecorder",
     "FakeClock",
+    "InjectionPoint",
+    "LoopClock",
     "Reasoning",
+    "ScheduleFailed",
     "ScriptExhausted",
     "ScriptedModel",
     "SequentialIds",
+    "SimulationReport",
     "ToolCalls",
     "Turn",
+    "anthropic_problems",
+    "assert_valid_events",
+    "assert_valid_transcript",
+    "cancelling",
+    "check_events",
+    "check_transcript",
+    "enumerate_awaits",
+    "gemini_problems",
+    "inject_at",
+    "openai_problems",
+    "replay",
+    "simulate",
 ]

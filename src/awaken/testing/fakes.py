@@ -1,5 +1,7 @@
-"""Time, ids and a place for events that a test owns. Nothing here waits or looks outside."""
+"""Time, ids and a place for events that a test owns. Nothing here looks outside."""
 
+import asyncio
+from collections.abc import AsyncIterable
 from typing import TypeVar
 
 from awaken.contracts.deltas import Event
@@ -7,11 +9,13 @@ from awaken.contracts.events import AgentEvent
 
 E = TypeVar("E", bound=Event)
 
+DEFAULT_START_MS = 1_700_000_000_000
+
 
 class FakeClock:
     """A clock that moves only when it is told to; wall and monotonic time move together."""
 
-    def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
+    def __init__(self, start_ms: int = DEFAULT_START_MS) -> None:
         self._start_ms = start_ms
         self._elapsed_ms = 0
 
@@ -34,6 +38,25 @@ class FakeClock:
         self._elapsed_ms += ms
 
 
+class LoopClock:
+    """A clock that follows the running loop, so that virtual sleep lets time pass for the runtime.
+
+    Every simulated loop begins at `start_ms`. Outside of a running loop there is no time to tell,
+    and both methods raise `RuntimeError`.
+    """
+
+    def __init__(self, start_ms: int = DEFAULT_START_MS) -> None:
+        self._start_ms = start_ms
+
+    def now_ms(self) -> int:
+        """Milliseconds since the Unix epoch, as if the loop's time had begun at `start_ms`."""
+        return self._start_ms + self.monotonic_ms()
+
+    def monotonic_ms(self) -> int:
+        """The running loop's time in milliseconds."""
+        return round(asyncio.get_running_loop().time() * 1000)
+
+
 class SequentialIds:
     """Hands out "id-000001", "id-000002", …; the first million sort by the time they were made."""
 
@@ -48,9 +71,7 @@ class SequentialIds:
 
 
 class EventRecorder:
-    """Keeps every event in order and is never full."""
-
-    is_full = False
+    """Keeps every event in order."""
 
     def __init__(self) -> None:
         self._events: list[AgentEvent] = []
@@ -59,8 +80,16 @@ class EventRecorder:
         """Keep one event."""
         self._events.append(event)
 
-    async def drain(self) -> None:
-        """Return at once: there is always room."""
+    async def record(self, events: AsyncIterable[AgentEvent]) -> list[AgentEvent]:
+        """Keep each event of a stream as it comes, and return them when the stream ends.
+
+        What was kept stays when the stream fails or the caller is cancelled.
+        """
+        recorded: list[AgentEvent] = []
+        async for event in events:
+            self.emit(event)
+            recorded.append(event)
+        return recorded
 
     @property
     def events(self) -> list[AgentEvent]:

@@ -55,6 +55,9 @@ class ToolCalls:
     text: str = ""
     split: int = 1
 
+    def __post_init__(self) -> None:
+        _check_calls(self.calls)
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -71,6 +74,12 @@ class Turn:
     stop: StopReason | None = None
     delay_ms: int = 0
     error: Failure | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.calls, ToolCalls):
+            _check_calls(self.calls)
+        if self.error is not None:
+            _check_failure(self.error)
 
 
 Answer = str | Chunks | Reasoning | ToolCalls | Turn | Failure
@@ -229,7 +238,30 @@ def _turn(answer: Answer) -> Turn:
             return Turn(reasoning=answer)
         case BaseException() | type():
             return Turn(error=answer)
+        case tuple() | list():
+            kind = type(answer).__name__
+            raise TypeError(
+                f"A {kind} is not an entry of a script; wrap calls in ToolCalls([...])."
+            )
     raise TypeError(f"{type(answer).__name__} is not an entry of a script.")
+
+
+def _check_calls(calls: object) -> None:
+    # Scripts are written by hand: what the types forbid arrives all the same.
+    given = calls if isinstance(calls, Sequence) and not isinstance(calls, str) else [calls]
+    for call in given:
+        match call:
+            case (str(), _) | (str(), _, str() | None):
+                continue
+        raise TypeError(
+            f"{call!r} is no call: a call is (name, arguments) or (name, arguments, id)."
+        )
+
+
+def _check_failure(failure: object) -> None:
+    kind = failure if isinstance(failure, type) else type(failure)
+    if not issubclass(kind, BaseException):
+        raise TypeError(f"{kind.__name__} is no exception, so a script cannot raise it.")
 
 
 def _texts(text: str | Sequence[str] | Chunks) -> tuple[tuple[str, ...], int]:

@@ -19,6 +19,9 @@ class Named(Plugin):
         self.name = name
 
 
+class Unnamed(Plugin): ...
+
+
 class Client:
     name = "client"
 
@@ -152,6 +155,21 @@ def test_a_bad_value_is_refused_with_agent_and_field(field: str, value: Any) -> 
     with pytest.raises(InvalidSpec) as caught:
         Agent("x", **{"model": "m", field: value})
     assert f"agent 'x': field '{field}' is invalid: " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "problem"),
+    [
+        (Unnamed(), "give class Unnamed a `name`"),
+        (Unnamed, r"pass an object: plugins=\[Unnamed\(\)\]"),
+        ("permission", "'permission' is no plugin"),
+    ],
+)
+def test_a_plugin_that_cannot_be_used_is_refused_with_the_way_out(
+    plugin: Any, problem: str
+) -> None:
+    with pytest.raises(InvalidSpec, match=problem):
+        Agent("x", model="m", plugins=[plugin])
 
 
 @pytest.mark.parametrize("agent_id", ["", " ", " x", 5, None])

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import copy
 import dataclasses
 import datetime
 import decimal
@@ -232,6 +233,54 @@ def test_missing_arguments_take_the_functions_own_defaults() -> None:
     properties = subject.descriptor.parameters["properties"]
     assert properties["b"]["default"] == [2]
     assert "default" not in properties["c"]
+
+
+@dataclasses.dataclass
+class Basket:
+    items: list[str]
+
+
+@pytest.mark.parametrize(
+    ("default", "change"),
+    [
+        (["kept"], lambda value: value.append("leaked")),
+        ({"kept": []}, lambda value: value["kept"].append("leaked")),
+        ({"kept"}, lambda value: value.add("leaked")),
+        ((["kept"],), lambda value: value[0].append("leaked")),
+        (Basket(["kept"]), lambda value: value.items.append("leaked")),
+        (Item("kept"), lambda value: setattr(value, "name", "leaked")),
+        (Address(street="kept"), lambda value: setattr(value, "street", "leaked")),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("is_typed", [True, False])
+def test_a_mutable_default_is_new_in_every_call(default: Any, change: Any, is_typed: bool) -> None:
+    default = copy.deepcopy(default)  # Other cases have the same one.
+    pristine = repr(default)
+
+    def probe(value: Any = default) -> str:
+        seen = repr(value)
+        change(value)
+        return seen
+
+    probe.__annotations__["value"] = type(default) if is_typed else Any
+    subject = tool(probe)
+    assert [called(subject, {}).result.data for _ in range(2)] == [pristine, pristine]
+    assert repr(default) == pristine
+    subject()  # A plain call changes the function's own default, as plain calls do.
+    assert called(subject, {}).result.data == pristine
+
+
+def test_a_tool_goes_by_the_name_and_the_module_of_its_function() -> None:
+    subject = tool(id="other")(place_order)
+    assert (subject.__name__, subject.__qualname__) == ("place_order", "place_order")
+    assert (subject.__module__, subject.__wrapped__) == (__name__, place_order)
+    assert inspect.signature(subject) == inspect.signature(place_order)
+
+
+def test_a_name_in_the_place_of_the_function_is_refused_with_the_way_out() -> None:
+    with pytest.raises(InvalidSpec, match=r"use @tool or @tool\(id='add'\)"):
+        tool("add")  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("annotation", [Any, dict, list[Any], dict[str, Any]])
@@ -544,6 +593,16 @@ def generator(a: int) -> Any:
     yield a
 
 
+class Shop:
+    def buy(self, item: str) -> None: ...
+
+
+LOCKS = [threading.Lock()]
+
+
+def uncopied(a: Any = LOCKS) -> None: ...
+
+
 @pytest.mark.parametrize(
     ("function", "options", "problem"),
     [
@@ -551,6 +610,9 @@ def generator(a: int) -> Any:
         (variadic, {}, "'args' collects positional"),
         (keywords, {}, "'kwargs' collects unknown"),
         (bare, {}, "'a' has no annotation"),
+        (lambda ctx: ctx, {"id": "x"}, "'ctx' has no annotation; annotate it as ToolContext"),
+        (Shop.buy, {}, "pass the bound method: tools=[shop.buy]"),
+        (uncopied, {}, "the default of 'a' cannot be copied for each call"),
         (unresolved, {}, "name 'Nowhere' is not defined"),
         (strange, {}, "type 'Thread' has no JSON form"),
         (nested, {}, "type 'ToolContext' has no JSON form"),
@@ -562,13 +624,15 @@ def generator(a: int) -> Any:
         (lambda a: a, {"id": "x"}, "'a' has no annotation"),
         (lambda: 1, {}, "'<lambda>' is no tool id"),
         (print, {}, "tool function 'builtins.print'"),
-        (fine, {"effect": "sometimes"}, "Invalid enum value 'sometimes' - at `$.effect`"),
+        (fine, {"effect": "read"}, "effect must be none, idempotent or once"),
+        (fine, {"effect": None}, "effect must be none, idempotent or once"),
+        (fine, {"kind": "looks"}, "kind must be None, execute, read, edit, search or other"),
         (fine, {"timeout": 0}, "timeout_ms must be positive"),
         (fine, {"timeout": math.inf}, "cannot convert"),
         (fine, {"timeout": "5"}, "timeout must be a number"),
         (fine, {"concurrency": 0}, "concurrency must be positive"),
         (fine, {"id": "with space"}, "is no tool id"),
-        (fine, {"nope": 1}, "there is no option nope"),
+        (fine, {"nope": 1}, "there is no option nope; the options are: id, description, effect"),
         (fine, {"reconcile": positional, "effect": "none"}, "effect 'once'"),
         (fine, {"reconcile": place_order}, "'item' is not a parameter of the tool"),
         (fine, {"check": variadic}, "'args' is not a parameter of the tool"),

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from awaken import __version__
+
 APP = """
 from awaken import Agent
 from awaken.testing import ScriptedModel
@@ -48,6 +50,7 @@ def test_agents_come_from_a_file_and_answer_one_text(tmp_path: Path) -> None:
             None,
             "Agent 'nobody' is not registered; known agents: default",
         ),
+        (["nobody"], None, "Agent 'nobody' is not registered; known agents: default"),
         (["a", "hi", "--app", "missing.py"], None, "'missing.py' is not a file"),
         (["a", "hi", "--app", "{app}"], "x = 1", "defines no agent"),
     ],
@@ -61,3 +64,10 @@ def test_a_mistake_is_named_on_one_line_and_ends_with_code_2(
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_the_version_is_printed() -> None:
+    command = [sys.executable, "-m", "awaken", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == f"awaken {__version__}\n"

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from awaken.contracts.content import Image, Text, UrlSource
 from awaken.contracts.deltas import (
-    Event,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
@@ -52,7 +51,6 @@ from awaken.contracts.suspension import (
     ToolCallOutcome,
 )
 from awaken.contracts.tool_results import ToolResult
-from awaken.testing.fakes import EventRecorder
 
 IDENTITY = RunIdentity(thread_id="t", run_id="r", agent_id="a")
 IDENTITY_WIRE = {"thread_id": "t", "run_id": "r", "agent_id": "a", "origin": "user"}
@@ -313,15 +311,3 @@ def test_a_turn_keeps_its_words_and_calls_on_the_way_to_a_reader() -> None:
     assert isinstance(back, MessagesSnapshot)
     assert (back.messages[0].text, back.messages[0].tool_calls) == ("ab", calls)
     assert [m for m in back.messages if m.visibility is Visibility.ALL] == [message]
-
-
-def test_a_recorder_keeps_events_in_order_until_they_are_taken() -> None:
-    events: list[Event] = [event for event, _ in FORMS]
-    recorder = EventRecorder()
-    for event in events:
-        recorder.emit(event)
-    copied = recorder.events
-    copied.clear()
-    assert recorder.events == events
-    assert recorder.take() == events
-    assert recorder.events == []

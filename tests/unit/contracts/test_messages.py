@@ -44,7 +44,6 @@ from awaken.contracts.messages import (
     tool_answer,
     user,
 )
-from awaken.contracts.storage import is_visible
 
 URL = UrlSource(url="https://example.org/x")
 BYTES = Base64Source(media_type="image/png", data="aGk=")
@@ -140,7 +139,6 @@ def test_a_constructor_sets_what_it_is_named_for_and_leaves_the_rest_out(
     encoded = msgspec.json.encode(message)
     assert msgspec.json.decode(encoded) == {"content": [{"type": "text", "text": "hi"}], **wire}
     assert msgspec.json.decode(encoded, type=Message) == message
-    assert is_visible(message) is (wire.get("visibility") is None)
 
 
 @pytest.mark.parametrize("build", [user, system, assistant, lambda c: tool_answer("c", c)])

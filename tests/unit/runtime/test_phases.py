@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awaken import Plugin, PluginRegistrar, StateCommand, StateKey
-from awaken.contracts.errors import KeyCodecError, RevisionConflict, UnknownHandler, UnknownKey
+from awaken.contracts.errors import (
+    KeyCodecError,
+    PluginFailed,
+    RevisionConflict,
+    UnknownHandler,
+    UnknownKey,
+)
 from awaken.contracts.lifecycle import NaturalEnd
 from awaken.contracts.messages import ToolCall
 from awaken.contracts.phases import Phase
@@ -254,7 +260,7 @@ def test_the_first_failure_in_registration_order_fails_the_phase_and_nothing_is_
 
     async def use(run: Run) -> None:
         before = run.state.revision
-        with pytest.raises(First):
+        with pytest.raises(PluginFailed, match="First"):
             await play(run)
         assert (run.state.revision, run.state.get(SUM)) == (before, 0)
 

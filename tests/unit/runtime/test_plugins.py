@@ -138,7 +138,7 @@ def test_one_thing_declared_twice_is_an_error_within_a_plugin_and_between_two(wh
     for plugins in ([Made("p", twice)], [Made("p", declare), Made("q", declare)]):
         with pytest.raises(ERRORS[what]):
             ExecutionEnv.compiled(plugins)
-        with pytest.raises(InvalidSpec, match="a: "):
+        with pytest.raises(InvalidSpec, match="'a': "):
             runtime_of(*plugins)
 
 

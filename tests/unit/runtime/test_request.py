@@ -73,7 +73,7 @@ def test_without_context_messages_the_transcript_itself_is_sent(
     prompt: str, history: tuple[Message, ...]
 ) -> None:
     async def use(run: Run) -> None:
-        request = await build_request(run)
+        request = build_request(run)
         assert request.messages is run.messages
         assert request.system == ((prompt,) if prompt else ())
         assert (request.tools, request.overrides) == ((), None)
@@ -100,7 +100,7 @@ def test_every_target_has_its_place_around_prompt_and_history(
     async def use(run: Run) -> InferenceRequest:
         await submit(run, command)
         await play(run, Phase.BEFORE_INFERENCE)
-        return await build_request(run)
+        return build_request(run)
 
     request = with_run(use, instructions=prompt, messages=history)
     assert request.system == (*([prompt] if prompt else []), "rule 0", "rule a", "rule b")
@@ -218,7 +218,7 @@ def test_a_message_added_once_stays_as_long_as_it_should(
         )
         await submit(run, adding(shown))
         await play(run, Phase.BEFORE_INFERENCE)
-        return "".join(["x" if (await build_request(run)).system else "." for _ in range(3)])
+        return "".join(["x" if build_request(run).system else "." for _ in range(3)])
 
     assert with_run(use) == expected
 
@@ -241,7 +241,7 @@ def test_the_tools_of_a_step_are_the_union_of_the_allowed_without_the_excluded(
     async def use(run: Run) -> tuple[list[str], list[str]]:
         await submit(run, command)
         await play(run, Phase.BEFORE_INFERENCE)
-        first, second = await build_request(run), await build_request(run)
+        first, second = build_request(run), build_request(run)
         assert not run.state.has(TOOL_FILTER)
         return [t.id for t in first.tools], [t.id for t in second.tools]
 
@@ -302,7 +302,7 @@ def test_transforms_are_chained_in_order_and_leave_the_transcript_alone() -> Non
         registrar.transform(adding_word("second"))
 
     async def use(run: Run) -> None:
-        request = await build_request(run)
+        request = build_request(run)
         assert said(request) == ["hi", "first after 1, 1 tools", "second after 2, 1 tools"]
         assert [message.text for message in run.messages] == ["hi"]
 
@@ -320,5 +320,8 @@ def test_transforms_are_chained_in_order_and_leave_the_transcript_alone() -> Non
 def test_the_prompt_cache_follows_the_agents_policy(
     policy: ContextWindowPolicy | None, cached: bool
 ) -> None:
-    request = with_run(build_request, context_policy=policy)
+    async def use(run: Run) -> InferenceRequest:
+        return build_request(run)
+
+    request = with_run(use, context_policy=policy)
     assert request.enable_prompt_cache is cached

@@ -98,6 +98,22 @@ def test_a_pattern_that_matches_nothing_is_reported_and_harmless() -> None:
     )
 
 
+def test_a_pattern_that_matches_nothing_is_warned_about_when_the_registry_is_validated(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    handle = RegistryHandle(
+        registry_set([agent(allowed_tools=["read_*", "reed_*"])], GLOBAL, [], {}, {})
+    )
+    handle.snapshot().resolve("a")
+    assert [(each.levelname, each.message) for each in caplog.records] == [
+        ("WARNING", "Agent 'a': tool pattern 'reed_*' matches nothing.")
+    ]
+    caplog.clear()
+    with pytest.raises(InvalidSpec):
+        handle.update(lambda old: old.with_agent(source_of(Agent("b", model="nowhere"))))
+    assert caplog.records == []
+
+
 def test_what_the_agent_says_is_what_runs() -> None:
     spoken = agent(model=ModelSpec(id="m", provider_id="scripted", upstream_model="tiny"))
     found = resolved(spoken)
@@ -111,7 +127,15 @@ def test_what_the_agent_says_is_what_runs() -> None:
 @pytest.mark.parametrize(
     ("fields", "error", "words"),
     [
-        ({"model": "openai:gpt"}, UnknownReference, ["provider", "openai", "known: scripted"]),
+        (
+            {"model": "openai:gpt"},
+            UnknownReference,
+            [
+                "Agent 'a': no provider 'openai' is registered",
+                "pass providers={'openai': client} or use model='scripted'",
+                "known: scripted",
+            ],
+        ),
         ({"delegates": ["nobody"]}, UnknownReference, ["agent 'nobody'", "known: a"]),
         ({"plugins": [Shouting("read_file")]}, DuplicateRegistration, ["read_file"]),
         ({"tools": [named("write_file")]}, DuplicateRegistration, ["write_file"]),
@@ -139,7 +163,7 @@ def test_an_agent_that_cannot_run_is_refused_by_name_before_it_is_registered(
     with pytest.raises(error) as refused:
         resolved(agent(**fields))
     assert all(word in str(refused.value) for word in words)
-    with pytest.raises(InvalidSpec, match="a: "):
+    with pytest.raises(InvalidSpec, match="Agent 'a'"):
         AgentRuntime(agents=[agent(**fields)], tools=GLOBAL)
 
 
@@ -157,6 +181,62 @@ def test_a_spec_may_name_only_what_is_registered() -> None:
         RegistrySnapshot(1, registries.with_agent(AgentSource(spec=remote))).resolve("a")
     with pytest.raises(UnknownAgent, match="known agents: a"):
         RegistrySnapshot(1, registries).resolve("b")
+    with pytest.raises(UnknownAgent, match="no agent was named and the thread has none"):
+        RegistrySnapshot(1, registries).resolve("default")
+
+
+def test_an_agent_may_be_a_spec_that_names_what_the_runtime_has() -> None:
+    spec = AgentSpec(
+        id="a",
+        model_id="small",
+        plugin_ids=["shouting"],  # type: ignore[arg-type]  # Becomes what the field says.
+        allowed_tools=("shout",),
+        sections={"volume": {"level": 1}},
+    )
+    small = ModelSpec(id="small", provider_id="mine", upstream_model="tiny")
+    model = ScriptedModel(["hello"])
+
+    async def scenario() -> str:
+        runtime = AgentRuntime(
+            [spec, Agent("b", model=small)],
+            tools=GLOBAL,
+            plugins=[Shouting()],
+            models=[small],
+            providers={"mine": model},
+        )
+        async with runtime:
+            return (await runtime.run("a", "hi")).text
+
+    assert asyncio.run(scenario()) == "hello"
+    (request,) = model.requests
+    assert request.upstream_model == "tiny"
+    assert [each.id for each in request.tools] == ["shout"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"model_id": 5}, "model_id"),
+        ({"delegates": "other"}, "delegates"),
+        ({"sections": {"x": object()}}, "object"),
+    ],
+)
+def test_a_spec_made_in_code_is_checked_when_it_is_registered(
+    fields: dict[str, Any], word: str
+) -> None:
+    with pytest.raises(InvalidSpec, match=word):
+        AgentRuntime([AgentSpec(**{"id": "a", "model_id": "scripted", **fields})])
+
+
+def test_two_different_models_of_one_id_are_refused() -> None:
+    small, large = (
+        ModelSpec(id="m", provider_id="scripted", upstream_model=name) for name in ("s", "l")
+    )
+    AgentRuntime([Agent("a", model=small), Agent("b", model=small)], models=[small])
+    for agents, models in (([Agent("a", model=small), Agent("b", model=large)], []),
+                           ([], [small, small]), ([Agent("a", model=small)], [large])):  # fmt: skip
+        with pytest.raises(DuplicateRegistration, match="Model 'm'"):
+            AgentRuntime(agents, models=models)
 
 
 @pytest.mark.parametrize("kind", ["agents", "tools", "plugins"])
@@ -174,7 +254,7 @@ def test_a_new_registry_is_validated_whole_and_an_invalid_one_changes_nothing() 
     handle = RegistryHandle(registry_set([agent()], [], [], {}, {}))
     before = handle.snapshot()
     assert handle.version == 1
-    with pytest.raises(InvalidSpec, match=r"b: .*; c: "):
+    with pytest.raises(InvalidSpec, match=r"Agent 'b': .*; Agent 'c': "):
         handle.update(
             lambda old: old.with_agent(source_of(Agent("b", model="nowhere"))).with_agent(
                 source_of(Agent("c", model="nowhere"))

@@ -1,12 +1,17 @@
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
+from awaken import Agent, AgentRuntime, tool
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.deltas import TextDelta
-from awaken.contracts.events import RunStart, StepEnd
-from awaken.contracts.streams import EventSink
-from awaken.testing.fakes import EventRecorder, FakeClock, SequentialIds
+from awaken.contracts.events import AgentEvent, RunStart, StepEnd
+from awaken.contracts.lifecycle import Stopped
+from awaken.contracts.specs import Timeout
+from awaken.testing.fakes import EventRecorder, FakeClock, LoopClock, SequentialIds
+from awaken.testing.scripted_model import ScriptedModel, ToolCalls
+from awaken.testing.simulation import replay
 
 
 def test_the_clock_stands_still_until_it_is_advanced():
@@ -28,6 +33,43 @@ def test_time_does_not_go_back():
     assert clock.monotonic_ms() == 0
 
 
+def test_a_loop_clock_follows_the_loop_that_runs():
+    async def scenario() -> list[tuple[int, int]]:
+        clock: Clock = LoopClock(start_ms=1_000)
+        before = (clock.now_ms(), clock.monotonic_ms())
+        await asyncio.sleep(2.5)
+        return [before, (clock.now_ms(), clock.monotonic_ms())]
+
+    for _ in range(2):
+        assert replay(scenario, seed=0) == [(1_000, 0), (3_500, 2_500)]
+
+
+def test_a_loop_clock_tells_no_time_without_a_loop():
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        LoopClock().now_ms()
+
+
+@tool(effect="none")
+async def nap() -> str:
+    """Sleep for ten seconds."""
+    await asyncio.sleep(10)
+    return "rested"
+
+
+@pytest.mark.parametrize(("clock", "code"), [(LoopClock(), "timeout"), (FakeClock(), None)])
+def test_a_simulated_run_times_out_when_its_clock_follows_the_loop(clock, code):
+    async def scenario() -> str | None:
+        model = ScriptedModel([ToolCalls([("nap", {})])] * 3 + ["Good morning."])
+        agent = Agent("a", model=model, tools=[nap], stop=[Timeout(seconds=15)])
+        async with AgentRuntime([agent], clock=clock) as runtime:
+            result = await runtime.run("a", "Sleep well.", thread_id="t")
+        assert asyncio.get_running_loop().time() == (20 if code else 30)
+        ended = result.termination
+        return ended.reason.code if isinstance(ended, Stopped) else None
+
+    assert replay(scenario, seed=0) == code
+
+
 def test_ids_are_sequential_and_sort_by_age():
     ids: IdSource = SequentialIds()
     made = [ids.new_id() for _ in range(1_200)]
@@ -43,11 +85,10 @@ def test_ids_carry_their_prefix_and_sources_do_not_share_a_count():
 
 def recorded() -> EventRecorder:
     recorder = EventRecorder()
-    sink: EventSink = recorder
-    sink.emit(RunStart(thread_id="t", run_id="r"))
-    sink.emit(TextDelta(delta="a"))
-    sink.emit(TextDelta(delta="b"))
-    sink.emit(StepEnd())
+    recorder.emit(RunStart(thread_id="t", run_id="r"))
+    recorder.emit(TextDelta(delta="a"))
+    recorder.emit(TextDelta(delta="b"))
+    recorder.emit(StepEnd())
     return recorder
 
 
@@ -72,8 +113,36 @@ def test_taking_the_events_forgets_them():
     assert recorder.events == [StepEnd()]
 
 
-def test_the_recorder_is_never_full_and_drains_at_once():
+async def telling(*events: AgentEvent, then: Exception | None = None) -> AsyncIterator[AgentEvent]:
+    for event in events:
+        yield event
+    if then is not None:
+        raise then
+
+
+def test_recording_a_stream_keeps_its_events_beside_the_older_ones_and_returns_its_own():
     recorder = recorded()
-    assert recorder.is_full is False
-    asyncio.run(recorder.drain())
-    assert len(recorder.events) == 4
+    own = asyncio.run(recorder.record(telling(TextDelta(delta="c"), StepEnd())))
+    assert own == [TextDelta(delta="c"), StepEnd()]
+    assert recorder.types[-3:] == ["step_end", "text_delta", "step_end"]
+    own.clear()
+    assert len(recorder.events) == 6
+
+
+def test_a_stream_that_fails_leaves_what_it_told():
+    recorder = EventRecorder()
+    with pytest.raises(OSError, match="gone"):
+        asyncio.run(recorder.record(telling(StepEnd(), then=OSError("gone"))))
+    assert recorder.events == [StepEnd()]
+
+
+def test_a_run_is_recorded_as_it_is_streamed():
+    async def scenario() -> EventRecorder:
+        recorder = EventRecorder()
+        async with AgentRuntime([Agent("a", model=ScriptedModel(["Hi."]))]) as runtime:
+            assert await recorder.record(runtime.stream("a", "Hello!")) == recorder.events
+        return recorder
+
+    types = asyncio.run(scenario()).types
+    assert (types[0], types[-1]) == ("run_start", "run_finish")
+    assert "text_delta" in types

@@ -278,6 +278,43 @@ def test_what_is_no_entry_is_refused_when_the_script_is_given(entry):
         ScriptedModel([entry])
 
 
+A_CALL_IS = r"a call is \(name, arguments\) or \(name, arguments, id\)"
+WRAP = r"wrap calls in ToolCalls\(\[\.\.\.\]\)"
+MISTAKES = {
+    "a name is no call": (lambda: ToolCalls(["get_weather"]), A_CALL_IS),
+    "a call needs arguments": (lambda: ToolCalls([("f",)]), A_CALL_IS),
+    "one call is no list of calls": (lambda: ToolCalls(("f", {})), A_CALL_IS),
+    "one name is no list of calls": (lambda: ToolCalls("f"), A_CALL_IS),
+    "a generator can be read only once": (lambda: ToolCalls(("f", {}) for _ in "a"), A_CALL_IS),
+    "a call has no fourth part": (lambda: ToolCalls([("f", {}, "id", "more")]), A_CALL_IS),
+    "a name is a text": (lambda: ToolCalls([(f_is_a_function, {})]), A_CALL_IS),
+    "an id is a text": (lambda: ToolCalls([("f", {}, 1)]), A_CALL_IS),
+    "a turn has calls, too": (lambda: Turn(calls=[("f",)]), A_CALL_IS),
+    "a call is no entry": (lambda: ScriptedModel([("f", {})]), WRAP),
+    "a list of calls is no entry": (lambda: ScriptedModel([[("f", {})]]), WRAP),
+    "a class cannot be said": (lambda: ScriptedModel([int]), "int is no exception"),
+    "an entry is made": (lambda: ScriptedModel([Turn]), "Turn is no exception"),
+    "an error is an exception": (lambda: Turn(error="failed"), "str is no exception"),
+}
+
+
+def f_is_a_function() -> None: ...
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_in_a_script_is_refused_where_it_is_made(name):
+    make, problem = MISTAKES[name]
+    with pytest.raises(TypeError, match=problem):
+        make()
+
+
+@pytest.mark.parametrize("call", [("f", {}), ("f", "{", "c1"), ["f", None], ("f", [1], None)])
+def test_a_call_is_a_name_and_arguments_and_maybe_an_id(call):
+    given = call[2] if len(call) == 3 else None
+    for entry in (ToolCalls([call]), ToolCalls((call,)), Turn(calls=[call])):
+        assert play(entry)[0] == ToolCallStart(id=given or "call_1", name="f")
+
+
 def test_one_text_instead_of_a_list_is_refused():
     with pytest.raises(TypeError, match="list of entries"):
         ScriptedModel("hello")

@@ -5,12 +5,14 @@ lost an exclusive key to an earlier one is run again, alone, on a fresh snapshot
 hooks must be pure. A phase without hooks and actions costs two lookups.
 """
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 
+from awaken.contracts.errors import AwakenError, PluginFailed
 from awaken.contracts.loop_state import PENDING_ACTIONS
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import PhaseContext, PhaseHook
@@ -48,6 +50,9 @@ async def run_phase(run: Run, phase: Phase, context: PhaseContext) -> PhaseRepor
     env = run.agent.env
     effects = await _gather(run, env.hooks.get(phase, ()), context)
     report = await execute_actions(run, phase, context)
+    if phase in env.observers:
+        # Observers have effects: what they act on is durable before they run.
+        await run.flush()
     for plugin, observer in env.observers.get(phase, ()):
         await observer(_seen_by(run, plugin, _fresh(run, context)))
     return PhaseReport(
@@ -65,19 +70,36 @@ async def _gather(
     if not hooks:
         return EffectReport()
     commands = await gathered(
-        [partial(_call, hook, _seen_by(run, plugin, context)) for plugin, hook in hooks]
+        [partial(_call, run, plugin, hook, context) for plugin, hook in hooks]
     )
     merged, losers = _merged(commands)
     report = await submit(run, merged)
     for index in losers:
         plugin, hook = hooks[index]
-        again = await _call(hook, _seen_by(run, plugin, _fresh(run, context)))
+        again = await _call(run, plugin, hook, _fresh(run, context))
         report = report.plus(await submit(run, again))
     return report
 
 
-async def _call(hook: PhaseHook, context: PhaseContext) -> StateCommand:
-    return await hook(context) or StateCommand()
+async def _call(run: Run, plugin: str, hook: PhaseHook, context: PhaseContext) -> StateCommand:
+    """Run a hook within its time; whatever goes wrong in it is told with the plugin's name.
+
+    Raises:
+        PluginFailed: The hook raised, or returned something else than a command.
+    """
+    what = f"A hook for {type(context).__name__}"
+    try:
+        async with asyncio.timeout(run.services.limits.hook_ms / 1000):
+            command = await hook(_seen_by(run, plugin, context))
+    except AwakenError:
+        raise
+    except Exception as error:
+        problem = f"raised {type(error).__name__}: {error}"
+        raise PluginFailed(what=what, plugin=plugin, problem=problem) from error
+    if command is not None and not isinstance(command, StateCommand):
+        problem = f"returned {type(command).__name__}; return a StateCommand or nothing"
+        raise PluginFailed(what=what, plugin=plugin, problem=problem)
+    return command or StateCommand()
 
 
 def _merged(commands: Sequence[StateCommand]) -> tuple[StateCommand, list[int]]:

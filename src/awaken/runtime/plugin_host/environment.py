@@ -52,7 +52,7 @@ class ExecutionEnv:
         self.actions: dict[str, tuple[str, ScheduledActionSpec[Any], ActionHandler]] = {}
         self.effects: dict[str, tuple[EffectSpec[Any], EffectHandler]] = {}
         self.tools: dict[str, Tool] = {}
-        self.transforms: list[RequestTransform] = []
+        self.transforms: list[tuple[str, RequestTransform]] = []
 
     @classmethod
     def compiled(
@@ -126,7 +126,7 @@ class ExecutionEnv:
         for phase, observer in declared.observers:
             self.observers.setdefault(phase, []).append((name, observer))
         self.gates.extend((name, gate) for gate in declared.gates)
-        self.transforms.extend(declared.transforms)
+        self.transforms.extend((name, transform) for transform in declared.transforms)
         for tool_id, tool in declared.tools.items():
             if tool_id in self.tools:
                 raise DuplicateRegistration(kind="Tool", name=tool_id)

@@ -21,6 +21,8 @@ from awaken.contracts.plugins import (
     PhaseHook,
     PhaseObserver,
     RequestTransform,
+    SetResult,
+    Suspend,
     ToolGate,
     ToolGateContext,
     ToolPolicy,
@@ -30,6 +32,10 @@ from awaken.contracts.state import EffectSpec, ScheduledActionSpec, StateKey
 from awaken.contracts.tools import Tool
 
 P = TypeVar("P")
+
+
+class WrongAnswer(TypeError):
+    """A gate or a policy answered with something it may not answer with."""
 
 
 class Registrations:
@@ -61,13 +67,11 @@ class Registrations:
 
     def hook(self, phase: Phase, hook: PhaseHook) -> None:
         """Run a pure hook in a phase."""
-        self._check_phase(phase)
-        self.hooks.append((phase, hook))
+        self.hooks.append((self._checked_phase(phase), hook))
 
     def observer(self, phase: Phase, observer: PhaseObserver) -> None:
         """Run an observer after a phase."""
-        self._check_phase(phase)
-        self.observers.append((phase, observer))
+        self.observers.append((self._checked_phase(phase), observer))
 
     def gate(self, gate: ToolGate) -> None:
         """Ask this gate about every tool call."""
@@ -99,19 +103,32 @@ class Registrations:
         """Rewrite requests."""
         self.transforms.append(transform)
 
-    def _check_phase(self, phase: Phase) -> None:
-        if phase is Phase.TOOL_GATE:
-            raise InvalidSpec(
-                what=f"Plugin '{self.plugin_name}'",
-                problem="no hook runs in tool_gate; use gate() or policy()",
-            )
+    def _checked_phase(self, phase: Phase) -> Phase:
+        what = f"Plugin '{self.plugin_name}'"
+        try:
+            known = Phase(phase)
+        except ValueError as error:
+            problem = f"there is no phase {phase!r}; phases: {', '.join(Phase)}"
+            raise InvalidSpec(what=what, problem=problem) from error
+        if known is Phase.TOOL_GATE:
+            problem = "no hook runs in tool_gate; use gate() or policy()"
+            raise InvalidSpec(what=what, problem=problem)
+        return known
 
 
 def _gate_of(policy: ToolPolicy) -> Callable[[ToolGateContext], Awaitable[GateDecision | None]]:
     async def gate(context: ToolGateContext) -> GateDecision | None:
         decision = await policy(context)
-        if isinstance(decision, Allow | AuditOnly):
-            return None
-        return Block(reason=decision.reason) if isinstance(decision, Deny) else decision
+        match decision:
+            case Allow() | AuditOnly():
+                return None
+            case Deny(reason=reason):
+                return Block(reason=reason)
+            case Suspend() | SetResult():
+                return decision
+        # Whoever forgets to answer has not allowed anything.
+        answer = type(decision).__name__
+        message = f"a policy answered {answer}; return Allow, AuditOnly, Deny, Suspend or SetResult"
+        raise WrongAnswer(message)
 
     return gate

@@ -4,12 +4,15 @@ A run pins one snapshot. Replacing the registry validates the whole candidate fi
 one changes nothing.
 """
 
+import logging
 from collections.abc import Callable
 
 from awaken.contracts.errors import AwakenError, InvalidSpec
 
 from .registries import RegistrySet
 from .resolver import ResolvedAgent, resolve
+
+logger = logging.getLogger(__name__)
 
 
 class RegistrySnapshot:
@@ -35,14 +38,20 @@ class RegistrySnapshot:
         return known
 
     def problems(self) -> list[str]:
-        """Resolve every agent and return what is wrong, as `<agent>: <problem>`."""
+        """Resolve every agent and return what is wrong; each problem begins with its agent."""
         found = []
         for agent_id in sorted(self.registries.agents):
             try:
                 self.resolve(agent_id)
             except AwakenError as error:
-                found.append(f"{agent_id}: {str(error).rstrip('.')}")
+                problem, who = str(error).rstrip("."), f"Agent '{agent_id}'"
+                found.append(problem if problem.startswith(who) else f"{who}: {problem}")
         return found
+
+    def diagnostics(self) -> list[str]:
+        """Resolve every agent and return what is odd about it but no error."""
+        agents = map(self.resolve, sorted(self.registries.agents))
+        return [oddity for agent in agents for oddity in agent.diagnostics]
 
 
 class RegistryHandle:
@@ -79,4 +88,6 @@ def _validated(version: int, registries: RegistrySet) -> RegistrySnapshot:
     problems = snapshot.problems()
     if problems:
         raise InvalidSpec(what="The registry", problem="; ".join(problems))
+    for oddity in snapshot.diagnostics():
+        logger.warning("%s", oddity)
     return snapshot

@@ -25,6 +25,9 @@ from awaken.runtime.stopping import StopRules
 
 from .registries import AgentSource, RegistrySet
 
+DEFAULT_AGENT = "default"
+"""What runs when neither the request nor the thread names an agent."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedAgent:
@@ -65,7 +68,7 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
     """
     source = registries.agents.get(agent_id)
     if source is None:
-        raise UnknownAgent(agent_id=agent_id, known=_names(registries.agents))
+        raise _unknown_agent(agent_id, _names(registries.agents))
     spec = source.spec
     client, upstream_model = _model(registries, source)
     plugins = _plugins(registries, source)
@@ -99,13 +102,30 @@ def _model(registries: RegistrySet, source: AgentSource) -> tuple[ModelClient, s
     spec = own or registries.models.get(model_id) or _named_model(model_id)
     client = registries.providers.get(spec.provider_id)
     if client is None:
-        raise UnknownReference(
-            owner=f"Model '{spec.id}'",
-            kind="provider",
-            name=spec.provider_id,
-            known=_names(registries.providers),
-        )
+        raise _unknown_provider(source.spec.id, spec, _names(registries.providers))
     return client, spec.upstream_model
+
+
+def _unknown_agent(agent_id: str, known: str) -> UnknownAgent:
+    if agent_id != DEFAULT_AGENT:
+        return UnknownAgent(agent_id=agent_id, known=known)
+    # Mostly nobody asked for it, and the name alone would be a riddle.
+    message = (
+        f"Agent '{agent_id}', which runs when no agent was named and the thread has none, is not "
+        f"registered; known agents: {known}."
+    )
+    return UnknownAgent(message, agent_id=agent_id, known=known)
+
+
+def _unknown_provider(agent_id: str, model: ModelSpec, known: str) -> UnknownReference:
+    name = model.provider_id
+    message = (
+        f"Agent '{agent_id}': no provider '{name}' is registered; pass providers={{'{name}': "
+        f"client}} or use model='scripted' (model '{model.id}', known: {known})."
+    )
+    return UnknownReference(
+        message, owner=f"Model '{model.id}'", kind="provider", name=name, known=known
+    )
 
 
 def _named_model(model_id: str) -> ModelSpec:

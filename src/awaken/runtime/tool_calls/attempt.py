@@ -12,8 +12,9 @@ import msgspec
 
 from awaken.contracts.content import encodable
 from awaken.contracts.errors import AwakenError
+from awaken.contracts.events import AgentEvent
 from awaken.contracts.messages import ToolCall
-from awaken.contracts.state import Snapshot, StateCommand
+from awaken.contracts.state import Snapshot, StateCommand, Update
 from awaken.contracts.storage import ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension import DecisionAction, ResumeMode, ToolCallResume
 from awaken.contracts.tool_context import ToolContext
@@ -41,14 +42,15 @@ ERROR_CHARS = 10_000
 
 
 class Attempt:
-    """A call on its way from the model's request to its result."""
+    """A call on its way from the model's request to its result; its tool's way back to the run."""
 
     __slots__ = (
-        "arguments", "arguments_hash", "call", "context", "deadline", "is_late", "number",
+        "_run", "arguments", "arguments_hash", "call", "context", "deadline", "is_late", "number",
         "output", "resume", "tool", "updates",
     )  # fmt: skip
 
-    def __init__(self, call: ToolCall, resume: ToolCallResume | None) -> None:
+    def __init__(self, run: Run, call: ToolCall, resume: ToolCallResume | None) -> None:
+        self._run = run
         self.call = call
         self.resume = resume
         self.tool: Tool | None = None
@@ -56,7 +58,7 @@ class Attempt:
         self.arguments_hash = ""
         self.context: ToolContext | None = None
         self.output: ToolOutput | None = None
-        self.updates: tuple[tuple[str, object], ...] = ()
+        self.updates: tuple[tuple[str, str, object], ...] = ()
         self.number = 1
         self.deadline = 0.0
         """When the tool must be over, in the loop's time; once late, when it is given up."""
@@ -72,10 +74,27 @@ class Attempt:
         """Whether an intent must be durable before the tool's code runs."""
         return self.output is None and self.is_journalled
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the run was cancelled."""
+        return self._run.is_cancelled
+
+    def emit(self, event: AgentEvent) -> None:
+        """Show a live event of the tool, also from a worker thread; never after its result."""
+        loop = self._run.loop
+        if asyncio._get_running_loop() is loop:  # noqa: SLF001 - the public form raises instead
+            self._show(event)
+        else:
+            loop.call_soon_threadsafe(self._show, event)
+
+    def _show(self, event: AgentEvent) -> None:
+        if self.output is None:
+            self._run.emit(event)
+
 
 def prepared(run: Run, call: ToolCall, resume: ToolCallResume | None = None) -> Attempt:
     """Make an attempt whose arguments fit its tool; otherwise it already has its error result."""
-    attempt = Attempt(call, resume)
+    attempt = Attempt(run, call, resume)
     if resume is not None:
         attempt.output = _decided(run, call, resume)
         if attempt.output is not None:
@@ -138,17 +157,22 @@ async def perform(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolOutput:
         if not isinstance(error, AwakenError):
             logger.warning("Tool '%s' raised.", call.name, exc_info=True)
         output = failed(call.name, ToolError(f"{type(error).__name__}: {error}"))
-    return timed_out(run, attempt) if attempt.is_late else output
+    if attempt.is_late:
+        attempt.updates = ()
+        return timed_out(run, attempt)
+    return output
 
 
 async def _executed(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolOutput:
     tool = attempt.tool
     assert tool is not None
     context = attempt.context = _context(run, attempt, snapshot)
-    slot = run.services.tool_slots.of(tool.descriptor)
+    slot = run.services.tool_slots.of(tool)
     if slot is None:
         return await tool.execute(attempt.arguments, context)
     async with slot:
+        # Waiting for the slot does not use up the tool's time.
+        attempt.deadline = run.loop.time() + timeout_of(run, attempt) / 1000
         return await tool.execute(attempt.arguments, context)
 
 
@@ -160,10 +184,12 @@ def _storable(run: Run, attempt: Attempt, output: ToolOutput) -> ToolOutput:
     return output if result is output.result else msgspec.structs.replace(output, result=result)
 
 
-def _journalled(command: StateCommand) -> tuple[tuple[str, object], ...]:
+def _journalled(command: StateCommand) -> tuple[tuple[str, str, object], ...]:
     try:
         return tuple(
-            (op.key.name, msgspec.to_builtins(getattr(op, "update", None)))
+            (op.key.name, "update", msgspec.to_builtins(op.update))
+            if isinstance(op, Update)
+            else (op.key.name, "clear", None)
             for op in command.patch.ops
         )
     except TypeError as error:
@@ -203,12 +229,13 @@ def _decided(run: Run, call: ToolCall, resume: ToolCallResume) -> ToolOutput | N
     """The output of a call whose decision is its result; its tool is not even looked up."""
     if resume.action is DecisionAction.CANCEL:
         message = None if resume.result is not None else resume.reason or DECLINED
-        return ToolOutput(result=ToolResult.success(call.name, resume.result, message))
+        declined = ToolResult.success(call.name, resume.result, message)
+        return ToolOutput(result=kept(run, call.name, declined))
     ticket = run.tickets.get(call.id)
     if ticket is None or ticket.resume_mode is not ResumeMode.USE_DECISION_AS_TOOL_RESULT:
         return None
     heard = ticket.held or resume
-    return ToolOutput(result=ToolResult.success(call.name, heard.result))
+    return ToolOutput(result=kept(run, call.name, ToolResult.success(call.name, heard.result)))
 
 
 def _context(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolContext:
@@ -219,7 +246,7 @@ def _context(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolContext:
         call=call,
         snapshot=snapshot,
         idempotency_key=f"{run.identity.run_id}:{run.step}:{call.id}",
-        channel=run,
+        channel=attempt,
     )
     context.profile = run.profile
     if attempt.resume is not None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from awaken.contracts.lifecycle import Blocked, ToolCallStatus
+from awaken.contracts.loop_state import RUN_LIFECYCLE, End
 from awaken.contracts.messages import ToolCall
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import BeforeToolExecuteContext, Block, GateDecision, SetResult
@@ -71,7 +72,8 @@ async def run_calls(
         if not is_parallel:
             await _execute(run, passed)
             if call.id in run.tickets:
-                interrupt(run, tuple(calls[index + 1 :]))
+                # Decided ones are left for the next round: somebody has approved them.
+                interrupt(run, tuple(it for it in calls[index + 1 :] if it.id not in resumes))
                 break
     await _execute(run, passed)
     return SUSPEND if run.tickets else CONTINUE
@@ -114,6 +116,10 @@ async def _execute(run: Run, passed: list[Attempt]) -> None:
 async def _execute_group(run: Run, attempts: Sequence[Attempt]) -> None:
     """Run attempts side by side, and settle each as soon as those before it are settled."""
     await _before(run, attempts)
+    if run.ending is not None:
+        # Gates and hooks are foreign code: what they swallowed or decided counts before tools run.
+        interrupt(run, tuple(attempt.call for attempt in attempts))
+        return
     running = [attempt for attempt in attempts if attempt.output is None]
     siblings = _started(run, running)
     settled = 0
@@ -233,6 +239,9 @@ async def _again(run: Run, attempt: Attempt) -> ToolOutput:
         return ToolOutput(result=attempt.output.result)
     if not attempt.tool.descriptor.is_repeatable:
         return _conflict(attempt)
+    decision = await _gated(run, attempt.call, attempt.resume, [])
+    if decision is not None:
+        return _stopped(run, attempt.call, decision)
     attempt.output = None
     attempt.number += 1
     if attempt.is_journalled:
@@ -245,6 +254,14 @@ async def _again(run: Run, attempt: Attempt) -> ToolOutput:
         return attempt.output
     finally:
         await siblings.stop(run.services.limits.cancel_grace_ms / 1000)
+
+
+def _stopped(run: Run, call: ToolCall, decision: GateDecision) -> ToolOutput:
+    """What a call comes to that a gate stopped on its second run."""
+    if not isinstance(decision, Block):
+        return _answer(run, call, decision)
+    run.state.update(RUN_LIFECYCLE, End(termination=Blocked(reason=decision.reason)))
+    return ToolOutput(result=ToolResult.error(call.name, decision.reason, code="blocked"))
 
 
 def _conflict(attempt: Attempt) -> ToolOutput:

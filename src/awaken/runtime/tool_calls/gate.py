@@ -1,11 +1,15 @@
 """Asking the gates. Asked before every execution, resumed calls included."""
 
+import asyncio
 import logging
+
+import msgspec
 
 from awaken.contracts.messages import ToolCall
 from awaken.contracts.plugins import Block, GateDecision, SetResult, Suspend, ToolGateContext
 from awaken.contracts.suspension import DecisionAction, ToolCallResume
 from awaken.runtime.contexts import tool_phase_context
+from awaken.runtime.plugin_host.registrar import WrongAnswer
 from awaken.runtime.run import Run
 
 logger = logging.getLogger(__name__)
@@ -29,7 +33,10 @@ async def ask_gates(
         context = tool_phase_context(run, ToolGateContext, call, resume)
         context.own = run.own.get(plugin)
         try:
-            decision = await gate(context)
+            async with asyncio.timeout(run.services.limits.hook_ms / 1000):
+                decision = _checked(plugin, await gate(context))
+        except WrongAnswer as error:
+            decision = Block(reason=f"gate of '{plugin}' failed: {error}")
         except Exception as error:
             logger.exception("A gate of plugin '%s' failed; the call is blocked.", plugin)
             decision = Block(reason=f"gate of '{plugin}' failed: {type(error).__name__}")
@@ -42,6 +49,18 @@ async def ask_gates(
     return strictest
 
 
+def _checked(plugin: str, decision: GateDecision | None) -> GateDecision | None:
+    if decision is not None and type(decision) not in _RANK:
+        answer = type(decision).__name__
+        message = f"a gate answered {answer}; return Block, Suspend, SetResult or None"
+        raise WrongAnswer(message)
+    if isinstance(decision, Suspend):
+        # One gate's approval must not pass for another's.
+        ticket = msgspec.structs.replace(decision.ticket, asked_by=plugin)
+        return Suspend(ticket=ticket)
+    return decision
+
+
 def _is_answered(
     run: Run, call: ToolCall, resume: ToolCallResume | None, decision: GateDecision
 ) -> bool:
@@ -52,4 +71,4 @@ def _is_answered(
         return False
     # Whoever edits the arguments answers for his own question only.
     earlier = ticket.answered if resume.arguments is None else ()
-    return decision.ticket.suspension.question in (ticket.question, *earlier)
+    return decision.ticket.question in (ticket.question, *earlier)

@@ -184,6 +184,7 @@ def _open_ticket(run: Run, call: ToolCall, wanted: SuspendTicket, *, is_gated: b
         suspension=wanted.suspension,
         expires_at=wanted.expires_at,
         deciders=wanted.deciders,
+        asked_by=wanted.asked_by,
         answered=(*before.answered, before.question) if before is not None else (),
         held=held,
         created_at=now,

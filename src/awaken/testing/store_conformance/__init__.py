@@ -1,11 +1,11 @@
-"""What every store must do, as functions that take an opened, empty store and raise if it fails.
-
-A new store is done when all of `STORE_CHECKS` (and `PROFILE_CHECKS`) pass on it::
-
-    @pytest.mark.parametrize("check", STORE_CHECKS, ids=lambda check: check.__name__)
-    def test_store(check): asyncio.run(check(MyStore()))
+"""What every store must do: checks that take an opened, empty store and raise if it fails.
 
 Belongs here: behaviour that the ports promise. Does not: how a store does it.
+A new store is done when each of `STORE_CHECKS` (and `PROFILE_CHECKS`) passes on a fresh one::
+
+    store = MyStore()
+    await store.open()
+    await check(store)
 """
 
 from . import (

@@ -35,7 +35,7 @@ from .writing import (
 
 
 async def a_commit_stores_all_its_parts(store: Store) -> None:
-    """Messages, run, state, journal, events and pointers arrive together (S-THR-1a, SC-1)."""
+    """Messages, run, state, journal, events and pointers arrive together."""
     messages, step = (said("m-1"), asked("m-2", "c-1")), tool_record("c-1")
     await Writer(store).commit(
         messages=messages,
@@ -60,7 +60,7 @@ async def a_commit_stores_all_its_parts(store: Store) -> None:
 
 
 async def a_commit_creates_its_thread(store: Store) -> None:
-    """A new thread is at version 0 and needs no other call (S-THR-1a)."""
+    """A new thread is at version 0 and needs no other call."""
     await Writer(store).commit(thread=Thread(id=THREAD, resource_id="user-1"))
     thread = await store.load_thread(THREAD)
     assert thread is not None
@@ -69,14 +69,14 @@ async def a_commit_creates_its_thread(store: Store) -> None:
 
 
 async def an_empty_commit_counts(store: Store) -> None:
-    """Every applied commit has its own version, whatever is in it (SC-6)."""
+    """Every applied commit has its own version, whatever is in it."""
     writer = Writer(store)
     assert (await writer.commit()).version == 1
     assert (await writer.commit()).version == 2
 
 
 async def every_commit_raises_the_version_by_one(store: Store) -> None:
-    """Versions are integers from the store, whatever the times say (SC-4)."""
+    """Versions are integers from the store, whatever the times say."""
     writer = Writer(store)
     for expected, committed_at in enumerate((5000, 100, 100, 9000), start=1):
         receipt = await writer.commit(committed_at=committed_at)
@@ -106,7 +106,7 @@ async def appending_keeps_what_was_there(store: Store) -> None:
 
 
 async def a_wrong_version_is_refused(store: Store) -> None:
-    """Behind, ahead or negative: a typed conflict that names both and changes nothing (SC-3)."""
+    """Behind, ahead or negative: a typed conflict that names both and changes nothing."""
     writer = Writer(store)
     await writer.commit(messages=(said("m-1"),))
     await writer.commit()
@@ -118,14 +118,14 @@ async def a_wrong_version_is_refused(store: Store) -> None:
 
 
 async def a_new_thread_is_at_version_zero(store: Store) -> None:
-    """A commit that expects more of an unknown thread creates nothing (SC-3)."""
+    """A commit that expects more of an unknown thread creates nothing."""
     error = await Writer(store).expect_refusal(VersionConflict, expected_version=1)
     assert error.actual == 0
     assert await store.load_thread(THREAD) is None
 
 
 async def the_same_commit_twice_is_applied_once(store: Store) -> None:
-    """A retry gets the first receipt and adds nothing (SC-7)."""
+    """A retry gets the first receipt and adds nothing."""
     writer = Writer(store)
     commit = writer.next(messages=(said("m-1"),), run=run(), events=(StepEnd(),))
     first = await store.commit(commit)
@@ -136,7 +136,7 @@ async def the_same_commit_twice_is_applied_once(store: Store) -> None:
 
 
 async def a_retry_after_later_commits_gets_the_first_receipt(store: Store) -> None:
-    """However late the retry, the answer is the first one (SC-7)."""
+    """However late the retry, the answer is the first one."""
     writer = Writer(store)
     commit = writer.next(messages=(said("m-1"),))
     first = await writer.commit(messages=(said("m-1"),))
@@ -150,7 +150,7 @@ async def a_retry_after_later_commits_gets_the_first_receipt(store: Store) -> No
 
 
 async def a_commit_id_with_other_contents_is_refused(store: Store) -> None:
-    """Any difference is a conflict, and changes nothing (SC-7)."""
+    """Any difference is a conflict, and changes nothing."""
     writer = Writer(store)
     parts: dict[str, Any] = {"messages": (said("m-1"),), "state": {"key": value("1")}}
     commit_id = (await writer.commit(run=run(), **parts)).commit_id
@@ -179,7 +179,7 @@ async def commit_ids_belong_to_their_thread(store: Store) -> None:
 
 
 async def find_commit_tells_applied_from_absent(store: Store) -> None:
-    """A lost reply is resolved by asking; the thread is part of the question (SC-7)."""
+    """A lost reply is resolved by asking; the thread is part of the question."""
     writer = Writer(store)
     receipt = await writer.commit(commit_id="first", messages=(said("m-1"),))
     await writer.commit(commit_id="second")
@@ -199,7 +199,7 @@ async def a_refused_commit_is_not_remembered(store: Store) -> None:
 
 
 async def one_bad_part_refuses_the_whole_commit(store: Store) -> None:
-    """Whichever part is bad, no other part is applied (SC-1, S-THR-9)."""
+    """Whichever part is bad, no other part is applied."""
     writer = Writer(store)
     await writer.commit(messages=(said("m-1"),), run=run(), state={"key": value("1")})
     good: dict[str, Any] = {
@@ -231,7 +231,7 @@ async def one_bad_part_refuses_the_whole_commit(store: Store) -> None:
 
 
 async def a_refused_first_commit_creates_nothing(store: Store) -> None:
-    """A thread whose first commit is refused does not exist (SC-1)."""
+    """A thread whose first commit is refused does not exist."""
     writer = Writer(store)
     await writer.expect_refusal(InvalidTranscript, messages=(said("m-1"), answered("m-2", "c")))
     await writer.expect_refusal(
@@ -267,7 +267,7 @@ async def a_checkout_never_changes_later(store: Store) -> None:
 
 
 async def an_unknown_thread_has_nothing(store: Store) -> None:
-    """Missing is None or empty, never an error (S-THR-1c, C-STO-1b, C-STO-1e)."""
+    """Missing is None or empty, never an error."""
     await Writer(store).commit(messages=(said("m-1"),), run=run(), events=(StepEnd(),))
     assert await store.checkout("nobody") is None
     assert await store.load_thread("nobody") is None
@@ -281,14 +281,14 @@ async def an_unknown_thread_has_nothing(store: Store) -> None:
 
 
 async def a_blank_thread_id_is_refused(store: Store) -> None:
-    """A thread has a name (S-THR-7e)."""
+    """A thread has a name."""
     for blank in ("", "  "):
         await Writer(store, blank).expect_refusal(InvalidRecord, messages=(said("m-1"),))
         await refusal(InvalidRecord, store.save_thread(Thread(id=blank)))
 
 
 async def what_was_committed_survives_close_and_open(store: Store) -> None:
-    """A store that is opened again shows what it showed, and goes on (CP-6)."""
+    """A store that is opened again shows what it showed, and goes on."""
     writer = Writer(store)
     await writer.commit(messages=(said("m-1"),), run=run(), events=(StepEnd(),))
     before = await everything(store)

@@ -17,7 +17,7 @@ WRITERS, MESSAGES = 8, 12
 
 
 async def concurrent_writers_lose_nothing(store: Store) -> None:
-    """Each message is there once, each writer's own order is kept (SC-5, S-THR-8)."""
+    """Each message is there once, each writer's own order is kept."""
     await asyncio.gather(*(_append(store, name) for name in range(WRITERS)))
     seen = await store.checkout(THREAD)
     assert seen is not None
@@ -47,7 +47,7 @@ async def _append(store: Store, name: int) -> None:
 
 
 async def one_of_many_rivals_wins(store: Store) -> None:
-    """Of commits that expect the same version exactly one is applied, the rest conflict (SC-3)."""
+    """Of commits that expect the same version exactly one is applied, the rest conflict."""
     for version in range(3):
         rivals = [
             Commit(
@@ -70,7 +70,7 @@ async def one_of_many_rivals_wins(store: Store) -> None:
 
 
 async def one_of_many_runs_starts(store: Store) -> None:
-    """Of rival runs exactly one is recorded (S-THR-8)."""
+    """Of rival runs exactly one is recorded."""
     rivals = [Writer(store).next(commit_id=f"c-{n}", run=run(f"run-{n}")) for n in range(WRITERS)]
     outcomes = await asyncio.gather(*map(store.commit, rivals), return_exceptions=True)
     refused = [outcome for outcome in outcomes if isinstance(outcome, StorageError | ThreadBusy)]
@@ -83,7 +83,7 @@ async def one_of_many_runs_starts(store: Store) -> None:
 
 
 async def the_same_commit_sent_many_times_is_applied_once(store: Store) -> None:
-    """All senders get the same receipt (SC-7)."""
+    """All senders get the same receipt."""
     commit = Writer(store).next(messages=(said("m-1"),), events=(StepEnd(),))
     receipts = await asyncio.gather(*(store.commit(commit) for _ in range(WRITERS)))
     assert receipts == [receipts[0]] * WRITERS
@@ -94,7 +94,7 @@ async def the_same_commit_sent_many_times_is_applied_once(store: Store) -> None:
 
 
 async def a_reader_never_sees_half_a_commit(store: Store) -> None:
-    """Messages, state, run and version of one view belong together (SC-1)."""
+    """Messages, state, run and version of one view belong together."""
     writer = Writer(store)
     is_over = asyncio.Event()
 
@@ -126,7 +126,7 @@ async def a_reader_never_sees_half_a_commit(store: Store) -> None:
 
 
 async def threads_do_not_disturb_each_other(store: Store) -> None:
-    """Writers on many threads, with saves and listings between, see no conflict (S-THR-8)."""
+    """Writers on many threads, with saves and listings between, see no conflict."""
 
     async def converse(thread_id: str) -> None:
         writer = Writer(store, thread_id)
@@ -145,7 +145,7 @@ async def threads_do_not_disturb_each_other(store: Store) -> None:
 
 
 async def a_cancelled_commit_is_whole_or_absent(store: Store) -> None:
-    """The writer can find out which, and the thread goes on (SC-8)."""
+    """The writer can find out which, and the thread goes on."""
     writer = Writer(store)
     for number in range(20):
         commit = writer.next(

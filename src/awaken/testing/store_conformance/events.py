@@ -42,7 +42,7 @@ from .writing import (
 
 
 async def events_are_numbered_from_one_without_gaps(store: Store) -> None:
-    """Per thread, over commits with and without events (CP-6)."""
+    """Per thread, over commits with and without events."""
     first, second = Writer(store), Writer(store, "thread-2")
     for count in (2, 0, 3, 1):
         await first.commit(events=(StepEnd(),) * count)
@@ -52,7 +52,7 @@ async def events_are_numbered_from_one_without_gaps(store: Store) -> None:
 
 
 async def a_refused_commit_leaves_no_gap(store: Store) -> None:
-    """A sequence number is used only by an applied commit (CP-6, SC-1)."""
+    """A sequence number is used only by an applied commit."""
     writer = Writer(store)
     await writer.commit(events=(StepStart(),))
     orphan = (answered("m-1", "c-1"),)
@@ -62,7 +62,7 @@ async def a_refused_commit_leaves_no_gap(store: Store) -> None:
 
 
 async def a_retried_commit_logs_its_events_once(store: Store) -> None:
-    """A reader never sees an event twice because its writer was unsure (SC-7)."""
+    """A reader never sees an event twice because its writer was unsure."""
     commit = Writer(store).next(events=(StepStart(), StepEnd()))
     await store.commit(commit)
     await store.commit(commit)
@@ -105,7 +105,7 @@ async def an_event_knows_its_run_and_time(store: Store) -> None:
 
 
 async def events_come_back_as_they_were(store: Store) -> None:
-    """Every kind, with nested values (S-THR-9)."""
+    """Every kind, with nested values."""
     identity = RunIdentity(thread_id=THREAD, run_id=RUN, agent_id="agent")
     result = ToolResult.success("search", {"hits": ["ü", 1.5, None]})
     events: tuple[AgentEvent, ...] = (
@@ -130,7 +130,7 @@ async def events_come_back_as_they_were(store: Store) -> None:
 
 
 async def folding_the_log_gives_the_projection(store: Store) -> None:
-    """At every version the events tell the run pointers and the messages (CP-5)."""
+    """At every version the events tell the run pointers and the messages."""
     writer = Writer(store)
     for number in range(3):
         for commit in _scripted_run(writer, f"run-{number}"):

@@ -25,7 +25,7 @@ Q = TypeVar("Q", MessageQuery, ThreadQuery, RunQuery)
 
 
 async def recent_threads_come_first(store: Store) -> None:
-    """By update time, else creation time, else last; ties by id (S-THR-3b)."""
+    """By update time, else creation time, else last; ties by id."""
     times: tuple[tuple[str, int | None, int | None], ...] = (
         ("d", 5, 100),
         ("c", 300, None),
@@ -43,7 +43,7 @@ async def recent_threads_come_first(store: Store) -> None:
 
 
 async def threads_are_filtered_by_owner_and_parent(store: Store) -> None:
-    """Filter values are trimmed, blank ones filter nothing (C-STO-2, C-STO-3, S-THR-3a)."""
+    """Filter values are trimmed, blank ones filter nothing."""
     family: tuple[tuple[str, str | None, str | None], ...] = (
         ("a", "ann", None),
         ("b", "ann", "a"),
@@ -74,7 +74,7 @@ async def threads_are_filtered_by_owner_and_parent(store: Store) -> None:
 
 
 async def a_listed_thread_is_the_loaded_one(store: Store) -> None:
-    """Listing and loading show the same thread (S-THR-7a)."""
+    """Listing and loading show the same thread."""
     await Writer(store).commit(messages=(said("m-1"),), run=run(updated_at=4))
     page = await store.list_threads(ThreadQuery())
     seen = await store.checkout(THREAD)
@@ -83,7 +83,7 @@ async def a_listed_thread_is_the_loaded_one(store: Store) -> None:
 
 
 async def messages_are_numbered_from_one(store: Store) -> None:
-    """Places are contiguous over commits; times are those of the commits (S-THR-2a)."""
+    """Places are contiguous over commits; times are those of the commits."""
     writer = Writer(store)
     await writer.commit(messages=(said("m-1"), said("m-2")))
     await writer.commit()
@@ -97,7 +97,7 @@ async def messages_are_numbered_from_one(store: Store) -> None:
 
 
 async def messages_are_filtered_and_ordered(store: Store) -> None:
-    """By place, visibility and producer, in both directions (C-STO-6, S-THR-2b)."""
+    """By place, visibility and producer, in both directions."""
     hidden: dict[str, Any] = {"visibility": Visibility.INTERNAL}
     by_run = {"metadata": MessageMetadata(run_id="run-1")}
     parts: tuple[dict[str, Any], ...] = ({}, hidden, by_run, hidden | by_run, {})
@@ -128,7 +128,7 @@ async def messages_are_filtered_and_ordered(store: Store) -> None:
 
 
 async def runs_are_filtered_and_ordered(store: Store) -> None:
-    """By thread and status, oldest first, ties by id (C-STO-7, S-THR-6)."""
+    """By thread and status, oldest first, ties by id."""
     for thread_id, run_id, status, created_at in (
         ("a", "run-4", DONE, 40),
         ("a", "run-1", DONE, 10),
@@ -155,7 +155,7 @@ async def runs_are_filtered_and_ordered(store: Store) -> None:
 
 
 async def totals_count_what_fits_not_what_is_shown(store: Store) -> None:
-    """A page knows how many there are beyond it, also past the end (C-STO-1c)."""
+    """A page knows how many there are beyond it, also past the end."""
     writer = Writer(store)
     await writer.commit(messages=tuple(said(f"m-{n}") for n in range(5)))
     table = (
@@ -174,7 +174,7 @@ async def totals_count_what_fits_not_what_is_shown(store: Store) -> None:
 
 
 async def limits_are_clamped(store: Store) -> None:
-    """At least one item, at most the maximum, whatever is asked (C-STO-2, C-STO-6)."""
+    """At least one item, at most the maximum, whatever is asked."""
     await Writer(store).commit(messages=tuple(said(f"m-{n}") for n in range(LIMIT_MAX + 5)))
     for limit, shown in ((0, 1), (-5, 1), (LIMIT_MAX + 5, LIMIT_MAX)):
         page = await store.list_messages(THREAD, MessageQuery(limit=limit, offset=-1))
@@ -182,7 +182,7 @@ async def limits_are_clamped(store: Store) -> None:
 
 
 async def cursors_walk_every_listing(store: Store) -> None:
-    """Page by page forwards, each item once; and back again (CP-6, C-STO-1c)."""
+    """Page by page forwards, each item once; and back again."""
     writer = Writer(store)
     for number in range(7):
         await writer.commit(
@@ -203,7 +203,7 @@ async def cursors_walk_every_listing(store: Store) -> None:
 
 
 async def a_cursor_fits_its_own_query_only(store: Store) -> None:
-    """Other filters, another listing or a made-up cursor are refused (CP-6)."""
+    """Other filters, another listing or a made-up cursor are refused."""
     await Writer(store).commit(messages=tuple(said(f"m-{n}") for n in range(4)))
     page = await store.list_messages(THREAD, MessageQuery(limit=2))
     cursor = page.next_cursor

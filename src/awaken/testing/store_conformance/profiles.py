@@ -22,7 +22,7 @@ def _entry(key: str, value: object = 1, owner: str = OWNER, updated_at: int = 5)
 
 
 async def an_entry_comes_back_as_it_was(store: ProfileStore) -> None:
-    """Any JSON value, with its time (C-PRF-1b, C-PRF-2a)."""
+    """Any JSON value, with its time."""
     values: tuple[object, ...] = (
         None,
         True,
@@ -41,7 +41,7 @@ async def an_entry_comes_back_as_it_was(store: ProfileStore) -> None:
 
 
 async def a_missing_entry_is_none(store: ProfileStore) -> None:
-    """A missing key and a missing owner are no error (C-PRF-2b)."""
+    """A missing key and a missing owner are no error."""
     await store.save_entry(_entry("key"))
     assert await store.find_entry(OWNER, "other") is None
     assert await store.find_entry("nobody", "key") is None
@@ -57,7 +57,7 @@ async def saving_replaces_the_entry(store: ProfileStore) -> None:
 
 
 async def deleting_an_entry_is_idempotent(store: ProfileStore) -> None:
-    """It is gone after the first time, and the second is harmless (C-PRF-2c)."""
+    """It is gone after the first time, and the second is harmless."""
     await store.save_entry(_entry("a"))
     await store.save_entry(_entry("b"))
     for _ in range(2):
@@ -67,14 +67,14 @@ async def deleting_an_entry_is_idempotent(store: ProfileStore) -> None:
 
 
 async def entries_are_listed_by_key(store: ProfileStore) -> None:
-    """Sorted by key, whatever the order of writing (C-PRF-2d)."""
+    """Sorted by key, whatever the order of writing."""
     for key in ("b", "c", "a", "B", "ä"):
         await store.save_entry(_entry(key))
     assert [entry.key for entry in await store.list_entries(OWNER)] == ["B", "a", "b", "c", "ä"]
 
 
 async def owners_are_apart(store: ProfileStore) -> None:
-    """The same key of two owners is two entries (C-PRF-2d, C-SCP-1a)."""
+    """The same key of two owners is two entries."""
     owners = (GLOBAL_SCOPE, OWNER, thread_scope("x"), parent_thread_scope("x"), "my own")
     for owner in owners:
         await store.save_entry(_entry("key", owner, owner))
@@ -85,7 +85,7 @@ async def owners_are_apart(store: ProfileStore) -> None:
 
 
 async def clearing_removes_one_owner(store: ProfileStore) -> None:
-    """All of that owner, nothing of another, and again without harm (C-PRF-2e)."""
+    """All of that owner, nothing of another, and again without harm."""
     for owner in (OWNER, OWNER + "s", GLOBAL_SCOPE):
         await store.save_entry(_entry("a", owner=owner))
         await store.save_entry(_entry("b", owner=owner))
@@ -115,7 +115,7 @@ async def a_blank_owner_or_key_is_refused(store: ProfileStore) -> None:
 
 
 async def concurrent_saves_are_all_kept(store: ProfileStore) -> None:
-    """Writers of different keys do not overwrite each other (S-THR-8)."""
+    """Writers of different keys do not overwrite each other."""
     entries = [_entry(f"key-{number:02}", number) for number in range(40)]
     await asyncio.gather(*map(store.save_entry, entries))
     assert await store.list_entries(OWNER) == tuple(entries)

@@ -31,7 +31,7 @@ async def a_run_makes_only_legal_moves(store: Store) -> None:
 
 
 async def a_run_waits_exactly_while_it_says_for_what(store: Store) -> None:
-    """Waiting needs its waiting state, every other status has none (C-STO-8c)."""
+    """Waiting needs its waiting state, every other status has none."""
     writer = Writer(store)
     waiting = Waiting(reason=WaitingReason.USER_INPUT, ticket_ids=("t",), message="please")
     await writer.commit(run=run())
@@ -71,7 +71,7 @@ async def a_run_may_be_recorded_at_its_end(store: Store) -> None:
 
 
 async def a_run_belongs_to_one_thread(store: Store) -> None:
-    """A run of another thread, or with another thread's run id, is refused (S-THR-6)."""
+    """A run of another thread, or with another thread's run id, is refused."""
     await Writer(store, "thread-2").commit(run=run("run-2", DONE, thread_id="thread-2"))
     writer = Writer(store)
     await writer.expect_refusal(InvalidRecord, run=run(thread_id="thread-2"))
@@ -82,7 +82,7 @@ async def a_run_belongs_to_one_thread(store: Store) -> None:
 
 
 async def a_thread_points_at_its_runs(store: Store) -> None:
-    """Active while running, open until done, latest always (C-THR-5, S-THR-1a)."""
+    """Active while running, open until done, latest always."""
     writer = Writer(store)
     table = (
         (CREATED, None, RUN),
@@ -103,7 +103,7 @@ async def a_thread_points_at_its_runs(store: Store) -> None:
 
 
 async def the_latest_run_is_the_last_updated_one(store: Store) -> None:
-    """A late edit of an ended run does not bring it back (S-THR-1d)."""
+    """A late edit of an ended run does not bring it back."""
     writer = Writer(store)
     await writer.commit(run=run("run-1", DONE, updated_at=10))
     await writer.commit(run=run("run-2", DONE, updated_at=20))
@@ -124,7 +124,7 @@ async def the_latest_run_is_the_last_updated_one(store: Store) -> None:
 
 
 async def a_slow_clock_does_not_hide_the_open_run(store: Store) -> None:
-    """The order of commits decides which run is open, never the writers' clocks (SC-4)."""
+    """The order of commits decides which run is open, never the writers' clocks."""
     writer = Writer(store)
     await writer.commit(run=run("run-1", DONE, updated_at=500))
     await writer.commit(run=run("run-2", updated_at=100))
@@ -153,7 +153,7 @@ async def a_commit_without_a_run_keeps_the_pointers(store: Store) -> None:
 
 
 async def a_run_record_comes_back_as_it_was(store: Store) -> None:
-    """Lineage, termination, tokens and message relations are kept (S-THR-6, C-STO-8a)."""
+    """Lineage, termination, tokens and message relations are kept."""
     await Writer(store, "thread-0").commit()
     fields: dict[str, Any] = {
         "active_agent_id": "writer",
@@ -191,7 +191,7 @@ async def a_later_record_replaces_the_whole_run(store: Store) -> None:
 
 
 async def a_run_gives_its_thread_a_parent_once(store: Store) -> None:
-    """A missing parent is filled in, trimmed; one that is there is never replaced (C-THR-6)."""
+    """A missing parent is filled in, trimmed; one that is there is never replaced."""
     for thread_id in ("parent-1", "parent-2"):
         await Writer(store, thread_id).commit()
     writer = Writer(store)
@@ -206,7 +206,7 @@ async def a_run_gives_its_thread_a_parent_once(store: Store) -> None:
 
 
 async def a_run_with_an_impossible_parent_is_refused(store: Store) -> None:
-    """A parent that is missing, the thread itself, or its own descendant (S-THR-4)."""
+    """A parent that is missing, the thread itself, or its own descendant."""
     writer = Writer(store)
     for parent in ("nobody", THREAD):
         await writer.expect_refusal(InvalidRecord, run=run(parent_thread_id=parent))
@@ -218,7 +218,7 @@ async def a_run_with_an_impossible_parent_is_refused(store: Store) -> None:
 
 
 async def a_message_names_the_run_that_made_it(store: Store) -> None:
-    """The producer comes from the message, not from the commit (C-STO-6)."""
+    """The producer comes from the message, not from the commit."""
     made = said("m-1", metadata=MessageMetadata(run_id="run-7", step_index=2))
     await Writer(store).commit(messages=(made, said("m-2")), run=run())
     first, second = (await store.list_messages(THREAD, MessageQuery())).items

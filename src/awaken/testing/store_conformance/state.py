@@ -58,7 +58,7 @@ async def thread_and_run_state_are_apart(store: Store) -> None:
 
 
 async def state_comes_back_byte_for_byte(store: Store) -> None:
-    """The store keeps the JSON it was given, and the version that wrote it (SC-10)."""
+    """The store keeps the JSON it was given, and the version that wrote it."""
     texts = ('"ünïcödé 🦜"', "1e400", "123456789012345678901234567890", '{"b":1,"a":[ 1 ]}', "null")
     state = {f"key-{n}": value(text, version=n) for n, text in enumerate(texts, start=1)}
     await Writer(store).commit(state=state)
@@ -70,7 +70,7 @@ async def state_comes_back_byte_for_byte(store: Store) -> None:
 
 
 async def a_value_that_cannot_be_decoded_names_its_key(store: Store) -> None:
-    """The bad value is neither dropped nor replaced, and harms no other value (SC-10)."""
+    """The bad value is neither dropped nor replaced, and harms no other value."""
     newer: IntKey = StateKey("newer", default=0)
     misfit: IntKey = StateKey("misfit", default=0)
     fine: IntKey = StateKey("fine", default=0)
@@ -92,7 +92,7 @@ async def _decoded(key: IntKey, stored: StoredValue) -> int:
 
 
 async def the_journal_keeps_the_newest_entry_of_each_call(store: Store) -> None:
-    """An intent is replaced by its result, at its place; other runs are not listed (CP-4)."""
+    """An intent is replaced by its result, at its place; other runs are not listed."""
     writer = Writer(store)
     await writer.commit(run=run(), tool_records=(tool_record("c-1"), tool_record("c-2")))
     result = ToolResult.success("search", {"hits": [1, 2]})

@@ -26,7 +26,7 @@ from .writing import (
 
 
 async def a_saved_thread_comes_back(store: Store) -> None:
-    """Lineage and metadata are kept, and saving returns what was stored (C-STO-1a, C-THR-2a)."""
+    """Lineage and metadata are kept, and saving returns what was stored."""
     await store.save_thread(Thread(id="parent"))
     custom = {"tags": ["a", "b"], "deep": {"n": 1.5, "none": None}}
     metadata = ThreadMetadata(created_at=1, updated_at=2, title="Birds 🦜", custom=custom)
@@ -36,7 +36,7 @@ async def a_saved_thread_comes_back(store: Store) -> None:
 
 
 async def saving_keeps_pointers_and_version(store: Store) -> None:
-    """An edit from a stale copy cannot undo commits (S-THR-7c, SC-4)."""
+    """An edit from a stale copy cannot undo commits."""
     await store.save_thread(
         Thread(id=THREAD, version=7, message_count=9, active_run_id="x", open_run_id="x")
     )
@@ -64,7 +64,7 @@ async def a_saved_thread_takes_its_first_commit(store: Store) -> None:
 
 
 async def commits_touch_their_thread(store: Store) -> None:
-    """The creation time is set once, the update time always (C-THR-4)."""
+    """The creation time is set once, the update time always."""
     writer = Writer(store)
     for committed_at in (100, 300, 200):
         await writer.commit(committed_at=committed_at)
@@ -95,7 +95,7 @@ async def a_commit_may_edit_its_thread(store: Store) -> None:
 
 
 async def lineage_is_trimmed(store: Store) -> None:
-    """Blank means absent, by save or by commit (C-THR-3a, C-THR-3b, C-STO-4b)."""
+    """Blank means absent, by save or by commit."""
     await store.save_thread(Thread(id="parent"))
     padded = Thread(id=THREAD, resource_id=" user ", parent_thread_id=" parent ")
     blank = Thread(id=THREAD, resource_id="  ", parent_thread_id="")
@@ -111,7 +111,7 @@ async def lineage_is_trimmed(store: Store) -> None:
 
 
 async def a_missing_parent_is_refused(store: Store) -> None:
-    """By save or by commit, for a new thread or an old one (C-STO-4a, S-THR-4)."""
+    """By save or by commit, for a new thread or an old one."""
     orphan = Thread(id=THREAD, parent_thread_id="nobody")
     writer = Writer(store)
     for _ in range(2):
@@ -123,7 +123,7 @@ async def a_missing_parent_is_refused(store: Store) -> None:
 
 
 async def a_cycle_of_parents_is_refused(store: Store) -> None:
-    """Of length one, two or three (C-STO-4a, S-THR-4)."""
+    """Of length one, two or three."""
     await store.save_thread(Thread(id="a"))
     await store.save_thread(Thread(id="b", parent_thread_id="a"))
     await store.save_thread(Thread(id="c", parent_thread_id="b"))
@@ -152,7 +152,7 @@ async def _parents(store: Store) -> dict[str, str | None]:
 
 
 async def deleting_may_be_rejected_for_children(store: Store) -> None:
-    """`reject` keeps the whole tree, and deletes a thread without children (C-STO-5a)."""
+    """`reject` keeps the whole tree, and deletes a thread without children."""
     await _family(store)
     before = await everything(store)
     await refusal(InvalidRecord, store.delete_thread("a", DeleteStrategy.REJECT))
@@ -162,7 +162,7 @@ async def deleting_may_be_rejected_for_children(store: Store) -> None:
 
 
 async def deleting_detaches_children(store: Store) -> None:
-    """The default: direct children lose their parent, farther ones stay (C-STO-5b)."""
+    """The default: direct children lose their parent, farther ones stay."""
     await _family(store)
     await store.delete_thread("a")
     assert await _parents(store) == {"b": None, "c": None, "d": "b"}
@@ -172,7 +172,7 @@ async def deleting_detaches_children(store: Store) -> None:
 
 
 async def deleting_may_cascade(store: Store) -> None:
-    """All descendants go, with their runs; the rest stays (C-STO-5c)."""
+    """All descendants go, with their runs; the rest stays."""
     await _family(store)
     await store.save_thread(Thread(id="other"))
     await store.delete_thread("a", DeleteStrategy.CASCADE)
@@ -181,7 +181,7 @@ async def deleting_may_cascade(store: Store) -> None:
 
 
 async def deleting_an_unknown_thread_is_an_error(store: Store) -> None:
-    """Nothing deleted is never a success, not even the second time (S-THR-7d, SC-6)."""
+    """Nothing deleted is never a success, not even the second time."""
     await store.save_thread(Thread(id=THREAD))
     for strategy in DeleteStrategy:
         error = await refusal(RecordNotFound, store.delete_thread("nobody", strategy))
@@ -191,7 +191,7 @@ async def deleting_an_unknown_thread_is_an_error(store: Store) -> None:
 
 
 async def a_deleted_thread_leaves_nothing(store: Store) -> None:
-    """Runs, tickets, events, journal and commits go with it, and only with it (SC-12)."""
+    """Runs, tickets, events, journal and commits go with it, and only with it."""
     for thread_id, number in ((THREAD, 1), ("thread-2", 2)):
         of: dict[str, Any] = {"thread_id": thread_id, "run_id": f"run-{number}"}
         await Writer(store, thread_id).commit(
@@ -219,7 +219,7 @@ async def a_deleted_thread_leaves_nothing(store: Store) -> None:
 
 
 async def a_late_commit_does_not_bring_a_thread_back(store: Store) -> None:
-    """The old holder gets a conflict with version 0, also for a commit it sent before (SC-12)."""
+    """The old holder gets a conflict with version 0, also for a commit it sent before."""
     writer = Writer(store)
     await writer.commit(messages=(said("m-1"),), run=run())
     second = writer.next(messages=(said("m-2"),))
@@ -233,7 +233,7 @@ async def a_late_commit_does_not_bring_a_thread_back(store: Store) -> None:
 
 
 async def a_deleted_id_may_be_used_again(store: Store) -> None:
-    """The new thread starts empty; ids of the old one are free (SC-12)."""
+    """The new thread starts empty; ids of the old one are free."""
     for text in ("old", "new"):
         writer = Writer(store)
         await writer.commit(

@@ -18,7 +18,7 @@ OPEN, DECIDED, CLOSED = TicketStatus.OPEN, TicketStatus.DECIDED, TicketStatus.CL
 
 
 async def a_ticket_comes_back_as_it_was(store: Store) -> None:
-    """Every field, from any process that knows the id (SR-1)."""
+    """Every field, from any process that knows the id."""
     fields: dict[str, Any] = {
         "arguments": {"path": "/tmp", "deep": [1, None]},
         "resume_mode": ResumeMode.PASS_DECISION_TO_TOOL,
@@ -61,7 +61,7 @@ async def open_tickets_are_listed_oldest_first(store: Store) -> None:
 
 
 async def a_decided_ticket_is_found_but_not_listed(store: Store) -> None:
-    """Nobody is asked twice; the decision can still be read (SR-6, SR-12)."""
+    """Nobody is asked twice; the decision can still be read."""
     writer = await suspended(store, "c-1", "c-2")
     decision = ToolCallResume(
         decision_id="d-1", action=DecisionAction.CANCEL, reason="no", arguments={"q": 2}
@@ -93,7 +93,7 @@ async def a_ticket_makes_only_legal_moves(store: Store) -> None:
 
 
 async def a_decision_is_taken_once(store: Store) -> None:
-    """The same decision again is harmless, another one is refused (SR-3)."""
+    """The same decision again is harmless, another one is refused."""
     writer = await suspended(store, "c-1")
     first = ticket("ticket-c-1", "c-1", DECIDED, decision=ToolCallResume(decision_id="d-1"))
     await writer.commit(tickets=(first,))
@@ -140,7 +140,7 @@ async def a_ticket_belongs_to_one_call(store: Store) -> None:
 
 
 async def an_ended_run_leaves_no_open_ticket(store: Store) -> None:
-    """Cancelling a waiting run closes its tickets in the same commit (SR-8)."""
+    """Cancelling a waiting run closes its tickets in the same commit."""
     writer = await suspended(store, "c-1", "c-2")
     results = (answered("m-3", "c-1"), answered("m-4", "c-2"))
     end = run(status=DONE)

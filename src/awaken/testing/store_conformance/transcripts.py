@@ -1,4 +1,4 @@
-"""At every committed prefix each call has one result, or its run works or waits on it (CP-2)."""
+"""At every committed prefix each call has one result, or its run works or waits on it."""
 
 import msgspec
 
@@ -191,7 +191,7 @@ async def a_waiting_call_keeps_its_ticket_until_it_is_answered(store: Store) -> 
 
 
 async def a_new_ticket_may_replace_a_closed_one(store: Store) -> None:
-    """Of several tickets for one call one must be left, whichever (SR-13)."""
+    """Of several tickets for one call one must be left, whichever."""
     first, second, third = (ticket(name, "c-1") for name in ("ticket-c-1", "t-2", "t-3"))
     writer = await suspended(store, "c-1")
     await writer.commit(tickets=(second,))
@@ -231,7 +231,7 @@ async def a_message_needs_an_id_of_its_own(store: Store) -> None:
 
 
 async def messages_come_back_as_they_were(store: Store) -> None:
-    """Every field and block, nothing added (S-THR-7b, C-STO-1d)."""
+    """Every field and block, nothing added."""
     arguments = {"q": "näme", "deep": [1, {"a": None}], "flag": True, "x": 1.5}
     messages = (
         said("m-1", "", visibility=Visibility.INTERNAL),

@@ -1,0 +1,90 @@
+"""What every method of the front door asks of its arguments, before anything is written.
+
+Checks look at types and names only, so that a large message costs no more than a small one.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from awaken.authoring.refusals import refusal
+from awaken.contracts.errors import InvalidInput
+
+
+def check_names(what: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Refuse options that do not exist: ignored, a misspelt one would do the opposite.
+
+    Raises:
+        InvalidInput: Naming the option and listing those that exist.
+    """
+    unknown = [str(name) for name in given if name not in known]
+    if unknown:
+        problem = f"it does not exist; the options are: {', '.join(known)}"
+        raise InvalidInput(what=f"{what} '{', '.join(unknown)}'", problem=problem)
+
+
+def check_text(name: str, value: object, field: str = "") -> None:
+    """Refuse an id that is no text; `field` is where objects that people pass instead have it.
+
+    Raises:
+        InvalidInput: Naming the argument, and the id when an object with one was passed.
+    """
+    if isinstance(value, str):
+        return
+    problem = f"pass an id as text, not {_kind(value)}"
+    for place in (field or name, "id"):
+        if isinstance(own := getattr(value, place, None), str):
+            problem = f"pass the id, {own!r}, not the {_kind(value)}"
+            break
+    raise InvalidInput(what=name, problem=problem)
+
+
+def check_optional_text(name: str, value: object) -> None:
+    """Refuse an id that is neither absent nor text."""
+    if value is not None:
+        check_text(name, value)
+
+
+def converted(name: str, value: object, kind: type) -> Any:
+    """Return what was passed as `kind`: text becomes an enum, a mapping a record.
+
+    Raises:
+        InvalidInput: It does not fit; nothing is guessed.
+    """
+    if isinstance(value, kind):
+        return value
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        if choices := ", ".join(map(str, getattr(kind, "__members__", {}).values())):
+            what = f"{name}={value!r:.80}"
+            raise InvalidInput(what=what, problem=f"use one of: {choices}") from error
+        raise InvalidInput(what=name, problem=refusal(error)) from error
+
+
+def listed(name: str, values: object, example: str) -> list[Any]:
+    """Return the members of a list.
+
+    Raises:
+        InvalidInput: A single thing, a text or a mapping was passed.
+    """
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+        raise InvalidInput(what=name, problem=f"pass a list, {name}=[{example}]")
+    return list(values)
+
+
+def check_members(name: str, values: Iterable[Any], kind: type, hint: str) -> None:
+    """Refuse a list with something else in it.
+
+    Raises:
+        InvalidInput: Naming the type of the stranger, and the way out.
+    """
+    for value in values:
+        if not isinstance(value, kind):
+            problem = f"it holds {_kind(value)}, not {kind.__name__}; {hint}"
+            raise InvalidInput(what=name, problem=problem)
+
+
+def _kind(value: object) -> str:
+    return value.__name__ if isinstance(value, type) else type(value).__name__

@@ -1,0 +1,116 @@
+"""From what a caller says about a ticket to a decision.
+
+Fails closed: going on is what a decision means unless it says otherwise, so nothing in one may
+be ignored.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+import msgspec
+
+from awaken.contracts.errors import InvalidInput
+from awaken.contracts.suspension import DecisionAction, ToolCallResume
+
+from .arguments import check_names, check_optional_text, check_text, converted
+
+
+class DecisionOptions(TypedDict, total=False):
+    """What a decision may say besides yes or no; see `ToolCallResume`."""
+
+    result: Any
+    reason: str
+    arguments: Any
+    decision_id: str
+    decided_by: str
+
+
+class NamedDecision(DecisionOptions, total=False):
+    """One of several decisions, with its action."""
+
+    action: DecisionAction | str
+
+
+_OPTIONS = ("action", *DecisionOptions.__annotations__)
+_TEXTS = ("reason", "decision_id", "decided_by")
+
+
+def named_decisions(
+    decisions: Mapping[str, ToolCallResume | NamedDecision], now_ms: int
+) -> list[tuple[str, ToolCallResume]]:
+    """Make several decisions; finished ones are taken as they are.
+
+    Raises:
+        InvalidInput: There are none, or one of them is malformed.
+    """
+    if not isinstance(decisions, Mapping):
+        problem = "pass a mapping of ticket ids: {ticket_id: {'result': …}}"
+        raise InvalidInput(what="decisions", problem=problem)
+    if not decisions:
+        raise InvalidInput(what="decisions", problem="there are none")
+    return [(name, _named(name, given, now_ms)) for name, given in decisions.items()]
+
+
+def decision_on(
+    ticket_id: str,
+    action: DecisionAction | str,
+    decision: DecisionOptions | Mapping[str, Any],
+    now_ms: int,
+) -> ToolCallResume:
+    """Make a decision; equal ones get equal ids, so that the same one twice counts once.
+
+    Raises:
+        InvalidInput: The action or an option is unknown, or the decision has no JSON form.
+    """
+    check_text("ticket_id", ticket_id)
+    check_names("decision option", decision, _OPTIONS)
+    for name in _TEXTS:
+        check_optional_text(name, decision.get(name))
+    wanted = _action(action)
+    content = [ticket_id, wanted, decision.get("result"), decision.get("arguments")]
+    try:
+        data = msgspec.json.encode(content, order="sorted")
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(what="The decision", problem=str(error)) from error
+    return ToolCallResume(
+        decision_id=decision.get("decision_id")
+        or hashlib.blake2b(data, digest_size=16).hexdigest(),
+        action=wanted,
+        result=decision.get("result"),
+        reason=decision.get("reason"),
+        arguments=decision.get("arguments"),
+        decided_by=decision.get("decided_by"),
+        updated_at=now_ms,
+    )
+
+
+def finished_decision(decision: object) -> ToolCallResume:
+    """Return a decision that a caller made whole, with its action checked.
+
+    Raises:
+        InvalidInput: It is no decision, has no id, or its action is unknown.
+    """
+    if not isinstance(decision, ToolCallResume):
+        problem = f"pass a ToolCallResume, not {type(decision).__name__}"
+        raise InvalidInput(what="The decision", problem=problem)
+    check_text("decision_id", decision.decision_id)
+    if isinstance(decision.action, DecisionAction):
+        return decision
+    return msgspec.structs.replace(decision, action=_action(decision.action))
+
+
+def _named(ticket_id: str, decision: object, now_ms: int) -> ToolCallResume:
+    check_text("ticket_id", ticket_id)
+    if not isinstance(decision, Mapping):
+        if isinstance(decision, ToolCallResume):
+            return finished_decision(decision)
+        problem = f"pass {{'action': 'resume' or 'cancel', …}}, not {type(decision).__name__}"
+        raise InvalidInput(what=f"The decision on '{ticket_id}'", problem=problem)
+    rest = {name: value for name, value in decision.items() if name != "action"}
+    return decision_on(ticket_id, decision.get("action", DecisionAction.RESUME), rest, now_ms)
+
+
+def _action(action: object) -> DecisionAction:
+    wanted: DecisionAction = converted("decision", action, DecisionAction)
+    return wanted
