@@ -167,3 +167,9 @@ def test_unknown_decisions_and_runs_are_refused_by_name() -> None:
 def test_an_invalid_spec_is_refused_by_name(spec: Any, word: str) -> None:
     with pytest.raises(InvalidSpec, match=word):
         decode_spec(spec, AgentSpec)
+
+
+def test_text_and_blocks_between_messages_stay_in_their_place() -> None:
+    given = ["a", "b", Message(role=Role.USER, content=(Text(text="c"),)), "d"]
+    story = play(["ok"], input=given)
+    assert [message.text for message in story.messages] == ["ab", "c", "d", "ok"]

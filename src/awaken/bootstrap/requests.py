@@ -134,12 +134,15 @@ def messages_of(input: Input) -> tuple[Message, ...]:
     messages: list[Message] = []
     blocks: list[ContentBlock] = []
     for part in input:
-        if isinstance(part, Message):
-            messages.append(part)
-        elif isinstance(part, str | ContentBlock):
+        if isinstance(part, str | ContentBlock):
             blocks.extend(user(part).content)
-        else:
+            continue
+        if not isinstance(part, Message):
             raise InvalidInput(what="The input", problem="pass text, content blocks or messages")
+        if blocks:
+            messages.append(user(blocks))
+            blocks = []
+        messages.append(part)
     return (*messages, user(blocks)) if blocks else tuple(messages)
 
 

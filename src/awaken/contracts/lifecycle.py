@@ -122,7 +122,7 @@ class Stopped(Record, frozen=True, kw_only=True, tag_field="type", tag="stopped"
 
 
 class Cancelled(Record, frozen=True, kw_only=True, tag_field="type", tag="cancelled"):
-    """Somebody cancelled the run; `cause` says who: user, caller, shutdown or superseded."""
+    """Somebody cancelled the run; `cause` says who: user, caller or shutdown."""
 
     cause: str = "user"
 

@@ -57,6 +57,8 @@ async def settle(
     result = apply_updates(run, call, output)
     write_result(run, call, result, resume, is_gated=is_gated)
     if output.command.effects and result is output.result:
+        # Effects reach outside: what asked for them is durable before they run.
+        await run.flush()
         await dispatch_effects(run, output.command)
     if result.status is ToolStatus.PENDING or not has_work(run, Phase.AFTER_TOOL_EXECUTE):
         return
