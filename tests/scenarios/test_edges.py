@@ -309,7 +309,7 @@ def test_calls_that_were_being_streamed_when_the_turn_broke_are_given_up_aloud()
 def test_a_reader_that_was_dropped_gets_nothing_from_behind_the_gap() -> None:
     async def scenario() -> list[str]:
         reader = EventReader(is_attached=False, limit=2)
-        for text in "abcdef":
+        for text in "abcd":
             reader.push(TextDelta(delta=text))
         seen: list[str] = []
         try:
