@@ -320,3 +320,36 @@ def test_a_reader_that_was_dropped_gets_nothing_from_behind_the_gap() -> None:
         raise AssertionError
 
     assert simulated(scenario) == []
+
+
+def test_one_after_another_an_approved_call_is_run_although_the_one_before_it_asks_again() -> None:
+    @tool
+    async def doubtful(ctx: ToolContext) -> str | SuspendTicket:
+        if ctx.resume is None or ctx.resume.result != "sure":
+            return ctx.suspend("sure?")
+        ran.append("doubtful")
+        return "did it"
+
+    async def asks(_context: ToolGateContext) -> GateDecision:
+        return Suspend(ticket=SuspendTicket())
+
+    async def scenario() -> list[str]:
+        model = ScriptedModel([ToolCalls([("doubtful", {}), ("act", {})]), "ok"])
+        agent = Agent(
+            "a", model=model, tools=[doubtful, act], plugins=[Gate(asks)], parallel_tools=False
+        )
+        async with AgentRuntime(agents=[agent]) as runtime:
+            result = await runtime.run("a", "go", thread_id="t")
+            await runtime.decide_all({ticket.ticket_id: {} for ticket in result.tickets})
+            result = await runtime.wait(result.run_id)
+            assert ran == ["act"]
+            (ticket,) = result.tickets
+            await runtime.decide(ticket.ticket_id, result="sure")
+            result = await runtime.wait(result.run_id)
+            assert result.termination == NaturalEnd()
+            transcript = await runtime.messages("t")
+            assert_valid_transcript(transcript)
+            return [record.message.text for record in transcript[2:]]
+
+    assert simulated(scenario) == ["act", "did it", "ok"]
+    assert ran == ["act", "doubtful"]
