@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: serve test check bench bench-peers constraints clean
+.PHONY: serve test check torture bench bench-durable bench-peers constraints clean
 
 serve: $(VENV)/ready
 	$(BIN)/awaken run
@@ -18,8 +18,15 @@ check: $(VENV)/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Crashes, kills, power loss and hostile schedules; FULL=1 for the long lane.
+torture: $(VENV)/ready
+	$(BIN)/python -m tests.torture $(if $(FULL),--full)
+
 bench: $(VENV)/ready
 	$(BIN)/python bench/all.py
+
+bench-durable: $(VENV)/ready
+	$(BIN)/python bench/durable.py
 
 bench-peers: $(VENV)/ready
 	bash bench/install_peers.sh

@@ -1,10 +1,14 @@
-"""awaken in the harness: the public API, a model client that plays the harness's script."""
+"""awaken in the harness: the public API, a model client that plays the harness's script.
+
+The harness's tools look nothing up and change nothing, and are declared so; `awaken_once` measures
+what the default costs, where each call's intent is durable before its tool runs.
+"""
 
 from collections.abc import AsyncGenerator
 
 import msgspec
 
-from awaken import Agent, AgentRuntime, Message
+from awaken import Agent, AgentRuntime, Message, tool
 from awaken.contracts.content import Text
 from awaken.contracts.deltas import TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.inference import InferenceRequest, ModelEvent, Stop, StopReason
@@ -33,23 +37,40 @@ class HarnessModel:
 
 
 class Awaken(Adapter):
-    """One runtime with two agents, in memory."""
+    """One runtime with two agents, in memory; a second one on SQLite for stored turns."""
 
     name = "awaken"
     packages = ("awaken",)
     modes = ("inproc",)
-    store = None
+    store = "SQLite, WAL, synchronous=FULL, every commit of the run (3 a turn)"
+    effect = "none"
 
     async def setup(self) -> None:
         """Build the agents."""
-        model = HarnessModel()
-        self.runtime = AgentRuntime(
-            agents=[
-                Agent("plain", model=model, instructions=SYSTEM),
-                Agent("tools", model=model, instructions=SYSTEM, tools=TOOLS),
-            ]
-        )
+        self.runtime = AgentRuntime(agents=self.agents(TOOLS))
         self.threads = 0
+
+    def agents(self, tools: tuple) -> list[Agent]:
+        """One without tools, one with them."""
+        model = HarnessModel()
+        return [
+            Agent("plain", model=model, instructions=SYSTEM),
+            Agent("tools", model=model, instructions=SYSTEM, tools=tools),
+        ]
+
+    async def open_store(self, path: str) -> None:
+        """Open a runtime on a file, with its worker."""
+        declared = tuple(tool(effect=self.effect)(function) for function in TOOLS)
+        self.stored = AgentRuntime(agents=self.agents(declared), store=f"sqlite:///{path}.db")
+        await self.stored.__aenter__()
+
+    async def stored_turn(self, thread: str, prompt: str) -> str:
+        """One durable turn."""
+        return (await self.stored.run("tools", prompt, thread_id=thread)).text
+
+    async def close_store(self) -> None:
+        """Close the file."""
+        await self.stored.__aexit__(None, None, None)
 
     async def run(self, prompt: str, tools: bool) -> str:
         """One run on a fresh thread."""

@@ -91,6 +91,13 @@ _KNOWN = (
         needs=("awaken", "awaken_adapter"),
     ),
     Framework(
+        "awaken_once",
+        "awaken_once_adapter",
+        OWN,
+        ("persist",),
+        needs=("awaken", "awaken_once_adapter"),
+    ),
+    Framework(
         "agno",
         "agno_",
         "agno",

@@ -343,21 +343,29 @@ def action_table() -> str:
 
 
 def commands() -> str:
-    """Every command with its arguments and options."""
+    """Every command with its arguments and options; after a group come its commands."""
     group: Any = typer.main.get_group(app)
-    return "\n\n".join(_command(name, group.commands[name]) for name in sorted(group.commands))
+    found = {name: group.commands[name] for name in sorted(group.commands)}
+    return "\n\n".join(_with_children(name, command) for name, command in found.items())
+
+
+def _with_children(name: str, command: Any) -> str:
+    children = getattr(command, "commands", {})
+    parts = [_command(f"{name} {child}", children[child]) for child in sorted(children)]
+    return "\n\n".join([_command(name, command), *parts])
 
 
 def _command(name: str, command: Any) -> str:
     rows = [(_usage(parameter), parameter.help or "") for parameter in command.params]
     rows = [row for row in rows if row[1]]
-    help_text = (command.help or "").strip()
-    return f"### awaken {name}\n\n{help_text}\n\n{table(('argument', 'meaning'), rows)}"
+    parts = [f"### awaken {name}", (command.help or "").strip()]
+    return "\n\n".join([*parts, table(("argument", "meaning"), rows)] if rows else parts)
 
 
 def _usage(parameter: Any) -> str:
-    is_option = parameter.param_type_name == "option"
-    return f"`{parameter.opts[0] if is_option else parameter.name.upper()}`"
+    if parameter.param_type_name == "option":
+        return " / ".join(f"`{name}`" for name in (parameter.opts[0], *parameter.secondary_opts))
+    return f"`{parameter.metavar or parameter.name.upper()}`"
 
 
 def attribute_table(kind: type) -> str:

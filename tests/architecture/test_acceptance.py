@@ -18,8 +18,6 @@ COMING = (
     "context management",
     "model providers",
     "remote backends",
-    "stores on disk",
-    "the durable mailbox",
     "the server",
 )
 ITEM = re.compile(

@@ -1,6 +1,8 @@
 """The shape limits of CONTRIBUTING.md, as tests. Debt is listed, and the list only shrinks."""
 
 import ast
+import io
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,14 @@ PARAMETERS_MAX = 8
 PUBLIC_METHODS_MAX = 20
 LOOP_LINES_MAX = 150
 PRODUCT_LINES_MAX = 30_000
+NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
 FORBIDDEN_STEMS = {"utils", "util", "helpers", "common", "misc", "base", "core", "manager"}
 DEBT: dict[str, int] = {}  # "path" or "path::name" -> its current size; never raise a number
 
@@ -91,5 +101,17 @@ def test_the_loop_can_be_read_in_one_sitting() -> None:
 
 
 def test_the_product_stays_small() -> None:
-    total = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in FILES)
+    total = sum(code_lines(path.read_text(encoding="utf-8")) for path in FILES)
     assert total <= PRODUCT_LINES_MAX
+
+
+def code_lines(text: str) -> int:
+    """Lines with code on them: blank lines, comments and docstrings cost a reader nothing."""
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in NO_CODE:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            lines.difference_update(range(node.lineno, node.end_lineno + 1))
+    return len(lines)

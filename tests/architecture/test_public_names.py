@@ -6,6 +6,7 @@ import sys
 
 import awaken
 import awaken.testing
+from awaken.contracts.mailbox import MailboxStore
 from awaken.contracts.storage import CommitStore, EventStore, RunStore, ThreadStore
 
 ROOT_NAMES = [
@@ -29,6 +30,8 @@ ROOT_NAMES = [
     "tool",
 ]
 TESTING_NAMES = [
+    "AgentReport",
+    "AgentViolated",
     "Chunks",
     "EventRecorder",
     "FakeClock",
@@ -56,6 +59,7 @@ TESTING_NAMES = [
     "openai_problems",
     "replay",
     "simulate",
+    "simulate_agent",
 ]
 RUNTIME_METHODS = [
     "cancel",
@@ -69,11 +73,19 @@ RUNTIME_METHODS = [
     "start",
     "steer",
     "stream",
+    "submit",
     "tickets",
     "wait",
 ]
 STORE_METHODS = {
-    CommitStore: ["checkout", "commit", "find_commit", "list_tool_records"],
+    CommitStore: [
+        "checkout",
+        "commit",
+        "find_checkpoint",
+        "find_commit",
+        "list_tool_records",
+        "save_checkpoint",
+    ],
     ThreadStore: [
         "delete_thread",
         "list_messages",
@@ -82,9 +94,39 @@ STORE_METHODS = {
         "save_thread",
     ],
     RunStore: ["find_ticket", "list_runs", "list_tickets", "load_run"],
-    EventStore: ["list_events"],
+    EventStore: ["delete_outbox", "list_events", "list_outbox"],
+    MailboxStore: [
+        "cancel_dispatch",
+        "claim",
+        "claim_dispatch",
+        "count_queued",
+        "enqueue",
+        "find_dispatch",
+        "find_dispatch_of_run",
+        "give_up_claim",
+        "interrupt",
+        "lease_keeper",
+        "list_dispatches",
+        "list_expired_tickets",
+        "list_inputs",
+        "now_ms",
+        "purge",
+        "reclaim",
+        "release",
+        "request_cancel",
+        "requeue",
+        "revive",
+    ],
 }
-FORBIDDEN_IMPORTS = ("pydantic", "starlette", "aiohttp", "uvicorn", "typer", "opentelemetry.sdk")
+FORBIDDEN_IMPORTS = (
+    "asyncpg",
+    "pydantic",
+    "starlette",
+    "aiohttp",
+    "uvicorn",
+    "typer",
+    "opentelemetry.sdk",
+)
 
 
 def public_methods(class_: type) -> list[str]:

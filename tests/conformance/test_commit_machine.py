@@ -4,19 +4,33 @@ The model judges a commit by trying it: it appends the commit to the thread's li
 whole history for a broken rule. The store never scans, so the two agree only if both are right.
 """
 
-from collections.abc import Coroutine, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import msgspec
-from hypothesis import HealthCheck, settings
+import pytest
+from commit_model import OPEN_TICKETS, BrokenRule, History
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from stores import STORES, NamedStore, Subject, name_of
 
 from awaken.contracts.deltas import TextDelta
-from awaken.contracts.errors import AwakenError, IdempotencyConflict, VersionConflict
+from awaken.contracts.dispatch import Claim, Release
+from awaken.contracts.errors import (
+    AwakenError,
+    IdempotencyConflict,
+    LeaseLost,
+    ThreadClaimed,
+    VersionConflict,
+)
 from awaken.contracts.lifecycle import (
-    RUN_TRANSITIONS,
-    TICKET_TRANSITIONS,
     RunStatus,
     TicketStatus,
 )
@@ -26,10 +40,7 @@ from awaken.contracts.runs import RunRecord, Waiting, WaitingReason
 from awaken.contracts.state import StoredValue
 from awaken.contracts.storage import Commit
 from awaken.contracts.suspension import Ticket, ToolCallResume
-from awaken.stores.memory import MemoryStore
 from awaken.testing.store_conformance.writing import everything
-
-T = TypeVar("T")
 
 THREADS = ("thread-a", "thread-b")
 CALLS = ("c-0", "c-1", "c-2")
@@ -38,116 +49,6 @@ FLAWS = (
     *("repeat", "no id", "orphan", "double", "interrupt"),
     *("end", "wait", "rival"),
 )
-OPEN_TICKETS = (TicketStatus.OPEN, TicketStatus.DECIDED)
-
-
-class BrokenRule(Exception):
-    """The model found the history invalid."""
-
-
-def need(is_kept: object, rule_text: str) -> None:
-    if not is_kept:
-        raise BrokenRule(rule_text)
-
-
-class History:
-    """One thread as the list of its commits; everything else is read from it."""
-
-    def __init__(self, commits: list[Commit]) -> None:
-        self.commits = commits
-
-    @property
-    def messages(self) -> list[Message]:
-        return [message for commit in self.commits for message in commit.messages]
-
-    @property
-    def events(self) -> list[Any]:
-        return [event for commit in self.commits for event in commit.events]
-
-    @property
-    def runs(self) -> dict[str, RunRecord]:
-        return {commit.run.run_id: commit.run for commit in self.commits if commit.run}
-
-    @property
-    def tickets(self) -> dict[str, Ticket]:
-        return {found.ticket_id: found for commit in self.commits for found in commit.tickets}
-
-    @property
-    def state(self) -> dict[str, StoredValue]:
-        merged: dict[str, StoredValue | None] = {}
-        for commit in self.commits:
-            merged.update(commit.state)
-        return {key: value for key, value in merged.items() if value is not None}
-
-    @property
-    def open_runs(self) -> list[RunRecord]:
-        return [run for run in self.runs.values() if run.status is not RunStatus.DONE]
-
-    def open_calls(self) -> dict[str, int]:
-        """Read the transcript from the start: each open call, with the commit that asked."""
-        unanswered: dict[str, int] = {}
-        for at, commit in enumerate(self.commits):
-            for message in commit.messages:
-                if message.role is Role.TOOL:
-                    need(message.tool_call_id in unanswered, "a result without an open call")
-                    del unanswered[message.tool_call_id or ""]
-                    continue
-                need(not unanswered, "a message follows open calls")
-                ids = [call.id for call in message.tool_calls or ()]
-                need(len(set(ids)) == len(ids), "one call id twice")
-                unanswered = dict.fromkeys(ids, at)
-        return unanswered
-
-    def check(self) -> None:
-        """Raise `BrokenRule` if the history as a whole is not one that a store may hold."""
-        ids = [message.id for message in self.messages]
-        need(all(ids) and len(set(ids)) == len(ids), "message ids")
-        self._check_runs()
-        self._check_tickets()
-        calls = self.open_calls()
-        if not calls:
-            return
-        need(self.open_runs, "open calls without a run")
-        status = self.open_runs[0].status
-        need(status is not RunStatus.CREATED, "open calls before the run began")
-        if status is RunStatus.WAITING:
-            need(all(self._is_covered(*call) for call in calls.items()), "no ticket")
-
-    def _check_runs(self) -> None:
-        before: dict[str, RunStatus] = {}
-        for run in (commit.run for commit in self.commits if commit.run):
-            old = before.get(run.run_id, run.status)
-            need(run.status in RUN_TRANSITIONS[old], "run move")
-            need((run.waiting is not None) is (run.status is RunStatus.WAITING), "waiting")
-            before[run.run_id] = run.status
-        need(len(self.open_runs) <= 1, "two open runs")
-
-    def _check_tickets(self) -> None:
-        before: dict[str, Ticket] = {}
-        for commit in self.commits:
-            ids = [found.ticket_id for found in commit.tickets]
-            need(len(set(ids)) == len(ids), "one ticket twice")
-            for found in commit.tickets:
-                old = before.get(found.ticket_id, found)
-                need(found.status in TICKET_TRANSITIONS[old.status], "ticket move")
-                need((old.run_id, old.call_id) == (found.run_id, found.call_id), "other call")
-                need(old.decision in (None, found.decision), "other decision")
-                need(found.run_id in self.runs, "ticket of no run")
-                before[found.ticket_id] = found
-        open_ids = [run.run_id for run in self.open_runs]
-        for found in before.values():
-            need(found.status is not TicketStatus.OPEN or found.run_id in open_ids, "dangling")
-
-    def _is_covered(self, call_id: str, asked_at: int) -> bool:
-        written = {
-            found.ticket_id for commit in self.commits[asked_at:] for found in commit.tickets
-        }
-        return any(
-            self.tickets[ticket_id].call_id == call_id
-            and self.tickets[ticket_id].run_id == self.open_runs[0].run_id
-            and self.tickets[ticket_id].status in OPEN_TICKETS
-            for ticket_id in written
-        )
 
 
 message_moves = st.lists(
@@ -167,19 +68,16 @@ ticket_moves = st.lists(
 
 
 class CommitMachine(RuleBasedStateMachine):
-    def __init__(self) -> None:
+    def __init__(self, open_store: Callable[[], Subject]) -> None:
         super().__init__()
-        self.store = MemoryStore()
+        self.subject = open_store()
+        self.store, self.now = self.subject.store, self.subject.do
+        self.claims: dict[str, str] = {}
         self.histories: dict[str, History] = {}
         self.count = 0
 
-    def now(self, work: Coroutine[Any, Any, T]) -> T:
-        """Take the outcome at once: the memory store never suspends."""
-        try:
-            work.send(None)
-        except StopIteration as end:
-            return end.value
-        raise AssertionError("the memory store suspended")
+    def teardown(self) -> None:
+        self.subject.close()
 
     def fresh(self, kind: str) -> str:
         self.count += 1
@@ -194,6 +92,7 @@ class CommitMachine(RuleBasedStateMachine):
             "thread_id": thread_id,
             "expected_version": len(self.history(thread_id).commits),
             "committed_at": self.count,
+            "fencing_token": self.claims.get(thread_id),
         }
         return Commit(**(known | parts))
 
@@ -402,6 +301,40 @@ class CommitMachine(RuleBasedStateMachine):
                 return None
         return self.message(after, flaw)
 
+    # --- claims ---
+
+    @rule(thread_id=st.sampled_from(THREADS), events=st.integers(0, 2))
+    def take(self, thread_id: str, events: int) -> None:
+        """Take the thread with a commit; somebody else who tries is refused."""
+        token = self.fresh("token")
+        logged = tuple(TextDelta(delta=self.fresh("event")) for _ in range(events))
+        mine = Claim(worker_id="worker", lease_ms=1000)
+        commit = self.build(thread_id, claim=mine, events=logged)
+        commit = msgspec.structs.replace(commit, fencing_token=token)
+        if thread_id in self.claims:
+            assert isinstance(self.expect_refusal(commit), ThreadClaimed)
+            return
+        assert self.send(commit), "a valid claim"
+        self.claims[thread_id] = token
+
+    @precondition(lambda self: self.claims)
+    @rule(data=st.data())
+    def let_go(self, data: st.DataObject) -> None:
+        thread_id = data.draw(st.sampled_from(sorted(self.claims)))
+        assert self.send(self.build(thread_id, release=Release())), "a valid release"
+        del self.claims[thread_id]
+
+    @rule(thread_id=st.sampled_from(THREADS), share=st.integers(0, 3), has_token=st.booleans())
+    def intrude(self, thread_id: str, share: int, has_token: bool) -> None:
+        """Write without the token, or with another one; the store must refuse it."""
+        commit = self.build(thread_id, **self.next_parts(thread_id, self.history(thread_id), share))
+        token = self.fresh("token") if has_token else None
+        commit = msgspec.structs.replace(commit, fencing_token=token)
+        if has_token:
+            assert isinstance(self.expect_refusal(commit), LeaseLost)
+        elif thread_id in self.claims:
+            assert isinstance(self.expect_refusal(commit), ThreadClaimed)
+
     # --- retries and deletion ---
 
     @precondition(lambda self: self.histories)
@@ -425,9 +358,12 @@ class CommitMachine(RuleBasedStateMachine):
     def delete(self, data: st.DataObject) -> None:
         thread_id = data.draw(st.sampled_from(sorted(self.histories)))
         commits = self.histories.pop(thread_id).commits
+        self.claims.pop(thread_id, None)
         self.now(self.store.delete_thread(thread_id))
         late = msgspec.structs.replace(commits[-1], expected_version=len(commits))
-        assert isinstance(self.expect_refusal(late), VersionConflict)
+        has_token = late.fencing_token is not None and late.claim is None
+        expected = LeaseLost if has_token else VersionConflict
+        assert isinstance(self.expect_refusal(late), expected)
 
     # --- what must hold after every rule ---
 
@@ -478,10 +414,7 @@ class CommitMachine(RuleBasedStateMachine):
                     yield ticket_id
 
 
-TestCommits = CommitMachine.TestCase
-TestCommits.settings = settings(
-    max_examples=200,
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+@pytest.mark.parametrize("named", STORES, ids=name_of)
+def test_a_commit_store_behaves_like_its_model(named: NamedStore) -> None:
+    machine = partial(CommitMachine, named.open)
+    run_state_machine_as_test(machine, settings=named.settings())

@@ -102,9 +102,9 @@ BUILDING: list[tuple[str, Callable[[], Any], type[AwakenError], str]] = [
     ("a model as text", lambda: runtime([], models=["m"]), InvalidInput, "holds str, not ModelSp"),
     (
         "a database",
-        lambda: runtime([], store="sqlite:///x"),
+        lambda: runtime([], store="mysql://host/x"),
         InvalidInput,
-        "stores on disk are not there yet; known: memory:// (or no store at all)",
+        "no such store; known: sqlite:///awaken.db",
     ),
     ("a path as store", lambda: runtime([], store=Path("x.db")), InvalidInput, "is no Store"),
     ("a store's class", lambda: runtime([], store=dict), InvalidInput, "is no Store"),

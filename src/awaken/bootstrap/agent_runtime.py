@@ -7,8 +7,10 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 from awaken.authoring.agents import Agent
 from awaken.contracts.backends import ExecutionBackend
+from awaken.contracts.bus import Bus
 from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.errors import RunFailed, UnknownRun
+from awaken.contracts.dispatch import InputMode
+from awaken.contracts.errors import RunFailed
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.inference import ModelClient
 from awaken.contracts.lifecycle import Failed, RunStatus
@@ -27,19 +29,30 @@ from awaken.contracts.specs import AgentSpec, ModelSpec
 from awaken.contracts.storage import Store
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
 from awaken.contracts.tools import Tool
+from awaken.mailbox.config import MailboxConfig
+from awaken.mailbox.receipts import SubmitReceipt
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.handles import RunHandle
 from awaken.runtime.limits import Limits, ToolSlots
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.run import Services
 from awaken.runtime.system import SystemClock, Uuid7Source
-from awaken.stores.memory.profiles import MemoryProfileStore
 
 from .arguments import check_names, check_optional_text, check_text, converted
+from .control import RunControl
 from .decisions import DecisionOptions, NamedDecision, decision_on, named_decisions
+from .node import Node
 from .registries import registry_set
-from .requests import Input, RunOptions, messages_of, run_request, start_request
-from .stores import opened_store
+from .requests import (
+    Input,
+    RunOptions,
+    SubmitOptions,
+    messages_of,
+    run_request,
+    start_request,
+    submission,
+)
+from .stores import opened_store, profiles_of
 
 T = TypeVar("T")
 
@@ -53,14 +66,21 @@ class RuntimeOptions(TypedDict, total=False):
     profile: ProfileStore
     models: Iterable[ModelSpec]
     """Models that agents may name by their id."""
+    mailbox: MailboxConfig
+    """Leases, retries and bounds of durable work."""
+    bus: Bus
+    """Carries signals between processes; absent: the one that fits the store."""
+    has_worker: bool
+    """Whether to execute what is queued; by default on every store that outlives the process."""
 
 
 class AgentRuntime:
     """Runs agents in this process.
 
-    Use it as an async context manager; leaving it cancels what still runs. Without `store` all
-    is kept in memory. An agent that is only a spec names its model, plugins and tools among
-    those of the runtime.
+    Use it as an async context manager. Without `store` all is kept in memory, and leaving cancels
+    what still runs. With a store that outlives the process, a worker executes what is queued and
+    takes over what a process that died left behind; leaving gives back what still runs. An agent
+    that is only a spec names its model, plugins and tools among those of the runtime.
 
     Raises:
         InvalidInput: An argument is of the wrong type, or there is no such option.
@@ -84,22 +104,30 @@ class AgentRuntime:
         models = options.get("models", ())
         registries = registry_set(agents, tools, plugins, providers or {}, backends or {}, models)
         self.registry = RegistryHandle(registries)
-        self.store = opened_store(store)
         self._clock = options.get("clock") or SystemClock()
+        ids = options.get("ids") or Uuid7Source()
+        self.store = opened_store(store)
+        config = converted("mailbox", options.get("mailbox") or MailboxConfig(), MailboxConfig)
+        self._node = Node(self.store, self._clock, ids, config, options.get("bus"))
+        self._has_worker = options.get("has_worker", self.store.is_shared)
         self._engine = RunEngine(
             self.store,
             self.registry,
             Services(
                 clock=self._clock,
-                ids=options.get("ids") or Uuid7Source(),
+                ids=ids,
                 limits=limits,
                 tool_slots=ToolSlots(),
-                profile=options.get("profile") or MemoryProfileStore(),
+                profile=options.get("profile") or profiles_of(self.store),
             ),
+            self._node.leases,
         )
+        self._control = RunControl(self._engine, self._node)
 
     async def __aenter__(self) -> "AgentRuntime":
-        await self.store.open()
+        await self._node.open()
+        if self._has_worker:
+            self._node.start_worker(self._engine)
         return self
 
     async def __aexit__(
@@ -108,8 +136,7 @@ class AgentRuntime:
         _error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        await self._engine.close()
-        await self.store.close()
+        await self._node.close(self._engine.close)
 
     async def run(
         self,
@@ -154,15 +181,43 @@ class AgentRuntime:
         """Start a run that goes on by itself; returns once it is durable."""
         return await self._engine.start(start_request(agent_id, input, thread_id, options))
 
-    async def wait(self, run_id: str) -> RunResult:
-        """Wait until a run ends or waits for a decision."""
+    async def submit(
+        self,
+        agent_id: str | None,
+        input: Input,
+        *,
+        thread_id: str | None = None,
+        mode: InputMode | str = InputMode.QUEUE,
+        **options: Unpack[SubmitOptions],
+    ) -> SubmitReceipt:
+        """Send input to a thread and return at once; any worker of the store executes it.
+
+        It is durable when this returns. `wait(receipt.run_id)` waits for the result.
+
+        Raises:
+            InvalidInput: An argument is malformed; nothing was written.
+            QueueFull: Too much is queued; says when to try again.
+            DedupeConflict: The dedupe key was used for another request.
+        """
+        request, delivery = submission(agent_id, input, thread_id, options)
+        wanted = converted("mode", mode, InputMode)
+        self._node.start_worker(self._engine)
+        return await self._node.mailbox.submit(request, mode=wanted, **delivery)
+
+    async def wait(self, run_id: str, *, timeout_ms: int | None = None) -> RunResult:
+        """Wait until a run ends or waits for a decision, wherever it executes.
+
+        Raises:
+            UnknownRun: There is no such run.
+            TimeoutError: It takes longer than `timeout_ms`.
+        """
         check_text("run_id", run_id)
-        return await self._engine.wait(run_id)
+        return await self._control.wait(run_id, timeout_ms)
 
     async def cancel(self, id_: str) -> bool:
-        """Cancel by run or thread id; False when nothing of that id runs or waits."""
+        """Cancel by run, thread or dispatch id; False when nothing of that id runs or waits."""
         check_text("run or thread id", id_, "run_id")
-        return await self._engine.cancel(id_)
+        return await self._control.cancel(id_)
 
     async def cancel_and_wait(self, id_: str, *, timeout_ms: int = 5_000) -> bool:
         """Cancel and wait until the thread is free again."""
@@ -185,30 +240,27 @@ class AgentRuntime:
             AlreadyDecided: It was decided otherwise, closed, or has expired.
         """
         given = decision_on(ticket_id, action, decision, self._clock.now_ms())
-        return (await self._engine.decide([(ticket_id, given)]))[0]
+        return (await self._control.decide([(ticket_id, given)]))[0]
 
     async def decide_all(
         self, decisions: Mapping[str, ToolCallResume | NamedDecision]
     ) -> tuple[DecisionReceipt, ...]:
         """Decide on several tickets of one run, all or none: `{ticket_id: {"result": …}, …}`."""
-        return await self._engine.decide(named_decisions(decisions, self._clock.now_ms()))
+        return await self._control.decide(named_decisions(decisions, self._clock.now_ms()))
 
     async def steer(self, id_: str, input: Input) -> SteerReceipt:
         """Send a message into a running run; it sees it before its next inference."""
         check_text("run or thread id", id_, "run_id")
-        return self._engine.steer(id_, messages_of(input))
+        return await self._control.steer(id_, messages_of(input))
 
     async def get_run(self, run_id: str) -> RunRecord:
-        """Return a run's record.
+        """Return a run's record; of one that is still queued, what it will begin with.
 
         Raises:
             UnknownRun: There is no such run.
         """
         check_text("run_id", run_id)
-        record = await self.store.load_run(run_id)
-        if record is None:
-            raise UnknownRun(run_id=run_id)
-        return record
+        return await self._control.record(run_id)
 
     async def list_runs(
         self, thread_id: str | None = None, status: RunStatus | str | None = None

@@ -1,7 +1,7 @@
 """From what a caller passes to a run's request; everything malformed is refused here."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import msgspec
 
@@ -36,7 +36,23 @@ class RunOptions(TypedDict, total=False):
     transport_request_id: str
 
 
+class DeliveryOptions(TypedDict, total=False):
+    """How queued input is delivered."""
+
+    priority: int
+    """0 goes first, 128 is usual."""
+    dedupe_key: str
+    """The same request under the same key is queued once."""
+    delay_ms: int
+    """How long it waits at least."""
+
+
+class SubmitOptions(RunOptions, DeliveryOptions, total=False):
+    """What submitted input may say about its run and its delivery."""
+
+
 _OPTIONS = tuple(RunOptions.__annotations__)
+_DELIVERY = tuple(DeliveryOptions.__annotations__)
 _ENUMS: tuple[tuple[str, type], ...] = (
     ("origin", RunOrigin),
     ("run_mode", RunMode),
@@ -75,6 +91,26 @@ def run_request(
     return checked_request(
         RunRequest(agent_id=agent_id, thread_id=thread_id, messages=messages_of(input), **fields)
     )
+
+
+def submission(
+    agent_id: str | None, input: Input, thread_id: str | None, options: SubmitOptions
+) -> tuple[RunRequest, DeliveryOptions]:
+    """Make a request that is to be queued, and say how it is delivered.
+
+    Raises:
+        InvalidInput: The input or an option is malformed, or there is no such option.
+    """
+    check_names("option", options, (*_OPTIONS, *_DELIVERY))
+    given: dict[str, Any] = dict(options)
+    delivery = {name: given.pop(name) for name in _DELIVERY if name in given}
+    for name in ("priority", "delay_ms"):
+        if type(delivery.get(name, 0)) is not int:
+            raise InvalidInput(what=name, problem="pass a whole number")
+    if (key := delivery.get("dedupe_key")) is not None:
+        check_text("dedupe_key", key)
+    request = checked_request(run_request(agent_id, input, thread_id, cast(RunOptions, given)))
+    return request, cast(DeliveryOptions, delivery)
 
 
 def checked_request(request: RunRequest) -> RunRequest:

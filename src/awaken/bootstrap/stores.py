@@ -1,13 +1,23 @@
 """From what `store=` says to a store."""
 
-from typing import Any
+import importlib
+from typing import Any, cast
+from urllib.parse import unquote
 
 from awaken.contracts.errors import InvalidInput
+from awaken.contracts.profile import ProfileStore
 from awaken.contracts.storage import Store
+from awaken.stores.memory.profiles import MemoryProfileStore
 from awaken.stores.memory.store import MemoryStore
+from awaken.stores.sqlite.store import SqliteStore
 
-KNOWN = "known: memory:// (or no store at all)"
-_METHODS = ("open", "close", "checkout", "commit", "load_run")
+KNOWN = (
+    "known: sqlite:///awaken.db (a file here), sqlite:////data/awaken.db (a full path), "
+    "postgresql://user@host/database, memory:// (or no store at all)"
+)
+_SQLITE = "sqlite:///"
+_POSTGRES = ("postgresql://", "postgres://")
+_METHODS = ("open", "close", "checkout", "commit", "load_run", "enqueue")
 
 
 def opened_store(store: Store | str | None) -> Store:
@@ -19,11 +29,28 @@ def opened_store(store: Store | str | None) -> Store:
     if store is None:
         return MemoryStore()
     if isinstance(store, str):
-        if store == "memory://":
-            return MemoryStore()
-        problem = f"stores on disk are not there yet; {KNOWN}"
-        raise InvalidInput(what=f"store '{store}'", problem=problem)
+        return _named(store)
     return _checked(store)
+
+
+def profiles_of(store: Store) -> ProfileStore:
+    """The profile entries that go with a store: its own, or some in memory."""
+    if hasattr(store, "find_entry"):
+        return cast(ProfileStore, store)
+    return MemoryProfileStore()
+
+
+def _named(url: str) -> Store:
+    if url == "memory://":
+        return MemoryStore()
+    if url.startswith(_SQLITE):
+        return SqliteStore(unquote(url.removeprefix(_SQLITE)))
+    if url.startswith(_POSTGRES):
+        # Imported when it is asked for: most users have no Postgres driver.
+        made: Store = importlib.import_module("awaken.stores.postgres.store").PostgresStore(url)
+        return made
+    scheme = url.partition(":")[0]
+    raise InvalidInput(what=f"store '{scheme}:…'", problem=f"no such store; {KNOWN}")
 
 
 def _checked(store: Any) -> Store:

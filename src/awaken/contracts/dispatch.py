@@ -1,13 +1,28 @@
-"""Dispatches: one durable delivery of a run to a worker.
+"""Dispatches: one durable delivery of input to a thread, and the claim that one worker has on it.
 
 The queue record owns delivery only; how the run went is in the run record. `acked` does not
-mean that the run succeeded.
+mean that the run succeeded. A claim is a lease on a whole thread: while it lasts, only the holder
+of its token can write there.
 """
 
 from collections.abc import Mapping
 from enum import StrEnum
 
 from .record import Record
+from .runs import RunRequest
+
+
+class InputMode(StrEnum):
+    """How input reaches a thread."""
+
+    QUEUE = "queue"
+    """A run of its own, after what the thread has to do already."""
+    STEER = "steer"
+    """Into the run that executes, before its next inference; without one, like `queue`."""
+    INTERRUPT = "interrupt"
+    """Drop what is queued, cancel what executes or waits, then a run of its own."""
+    RESUME = "resume"
+    """Into the run that waits, which goes on under its own id."""
 
 
 class DispatchStatus(StrEnum):
@@ -28,7 +43,12 @@ class DispatchStatus(StrEnum):
 
 DISPATCH_TRANSITIONS: Mapping[DispatchStatus, frozenset[DispatchStatus]] = {
     DispatchStatus.QUEUED: frozenset(
-        {DispatchStatus.CLAIMED, DispatchStatus.CANCELLED, DispatchStatus.SUPERSEDED}
+        {
+            DispatchStatus.CLAIMED,
+            DispatchStatus.ACKED,  # A run that executes has taken it in.
+            DispatchStatus.CANCELLED,
+            DispatchStatus.SUPERSEDED,
+        }
     ),
     DispatchStatus.CLAIMED: frozenset(
         {
@@ -51,18 +71,28 @@ class RunDispatch(Record, frozen=True, kw_only=True):
     dispatch_id: str
     thread_id: str
     run_id: str
+    """The run that it starts or continues; for input that was taken in, the run that took it."""
+    request: RunRequest = RunRequest()
+    mode: InputMode = InputMode.QUEUE
     priority: int = 128
     """0 goes first."""
     dedupe_key: str | None = None
+    """Unique per thread until the dispatch is purged."""
+    request_hash: str = ""
+    """Tells whether two submissions under one dedupe key ask for the same."""
     dispatch_epoch: int = 0
+    """The thread's epoch when it was queued; an interrupt raises it and drops older ones."""
     status: DispatchStatus = DispatchStatus.QUEUED
     available_at: int = 0
     attempt_count: int = 0
+    """How often it was claimed to be executed; counted before the execution."""
     max_attempts: int = 5
     last_error: str | None = None
     claim_token: str | None = None
     claimed_by: str | None = None
     lease_until: int | None = None
+    cancel_cause: str | None = None
+    """Somebody wants the run cancelled: whoever executes it ends it."""
     completed_at: int | None = None
     created_at: int = 0
     updated_at: int = 0
@@ -71,3 +101,49 @@ class RunDispatch(Record, frozen=True, kw_only=True):
         if (self.status is DispatchStatus.CLAIMED) != (self.claim_token is not None):
             message = "a dispatch has a claim token exactly while it is claimed"
             raise ValueError(message)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether every attempt was used; a spent dispatch is buried, not executed."""
+        return self.attempt_count > self.max_attempts
+
+
+class Claim(Record, frozen=True, kw_only=True):
+    """Who takes a thread with a commit, and for how long without a sign of life."""
+
+    worker_id: str
+    lease_ms: int
+
+
+class Release(Record, frozen=True, kw_only=True):
+    """The end of a claim: what becomes of the dispatch that was executed under it."""
+
+    status: DispatchStatus = DispatchStatus.ACKED
+    error: str | None = None
+
+
+class LeaseNews(Record, frozen=True, kw_only=True):
+    """What the holder of a claim learns when it extends its lease."""
+
+    claim_token: str
+    is_held: bool = True
+    cancel_cause: str | None = None
+    """Somebody wants the run cancelled."""
+    has_input: bool = False
+    """Queued input is there that the run could take in."""
+
+
+class Interruption(Record, frozen=True, kw_only=True):
+    """What an interrupt did: the new epoch, what it dropped, and whether a run was executing."""
+
+    epoch: int
+    superseded: tuple[RunDispatch, ...] = ()
+    has_claim: bool = False
+
+
+class Purged(Record, frozen=True, kw_only=True):
+    """How much a purge removed; all zero means that nothing old enough was left."""
+
+    dispatches: int = 0
+    runs: int = 0
+    events: int = 0

@@ -391,6 +391,80 @@ class CorruptRecord(StorageError):
     problem: str
 
 
+class ThreadClaimed(StorageError):
+    """Somebody else has a claim on the thread; nothing was written."""
+
+    code = "thread_claimed"
+    retryable = True
+    template = "Thread '{thread_id}' is claimed by '{worker_id}'."
+    thread_id: str
+    worker_id: str
+
+
+class DedupeConflict(StorageError):
+    """The same dedupe key came with another request; nothing was queued."""
+
+    code = "dedupe_conflict"
+    template = (
+        "Dedupe key '{dedupe_key}' of thread '{thread_id}' was used for another request; use a "
+        "new key for a new request."
+    )
+    thread_id: str
+    dedupe_key: str
+
+
+class QueueFull(StorageError):
+    """Too much is queued already; nothing was queued."""
+
+    code = "queue_full"
+    retryable = True
+    template = (
+        "{what} has {size} queued dispatches, the limit is {limit}; retry in {retry_after_ms} ms."
+    )
+    what: str
+    size: int
+    limit: int
+    retry_after_ms: int
+
+
+class CursorExpired(StorageError):
+    """What comes after the cursor was purged; read again from the start."""
+
+    code = "cursor_expired"
+    template = "Events of thread '{thread_id}' up to {purged_seq} were purged; read from there."
+    thread_id: str
+    purged_seq: int
+
+
+class StoreTooNew(StorageError):
+    """The store was written by a newer version of awaken; nothing was changed."""
+
+    code = "store_too_new"
+    template = "Store {store} has schema {found}, this version knows {known}; upgrade awaken."
+    store: str
+    found: int
+    known: int
+
+
+class StoreCorrupt(StorageError):
+    """The store's file is damaged; nothing was changed."""
+
+    code = "store_corrupt"
+    template = "Store {store} is damaged: {problem}. Restore it from a backup."
+    store: str
+    problem: str
+
+
+class StoreFull(StorageError):
+    """There is no room left; nothing was written."""
+
+    code = "store_full"
+    retryable = True
+    template = "Store {store} has no room left: {problem}."
+    store: str
+    problem: str
+
+
 class CursorInvalid(StorageError):
     """The cursor is malformed, expired, or belongs to another query."""
 

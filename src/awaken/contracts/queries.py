@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from .dispatch import DispatchStatus
 from .errors import CursorInvalid
 from .identity import present
 from .lifecycle import RunStatus
@@ -72,8 +73,15 @@ class RunQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="runs
     status: RunStatus | None = None
 
 
-AnyQuery = MessageQuery | ThreadQuery | RunQuery
-Q = TypeVar("Q", MessageQuery, ThreadQuery, RunQuery)
+class DispatchQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="dispatches"):
+    """Dispatches by thread and status."""
+
+    thread_id: str | None = None
+    status: DispatchStatus | None = None
+
+
+AnyQuery = MessageQuery | ThreadQuery | RunQuery | DispatchQuery
+Q = TypeVar("Q", MessageQuery, ThreadQuery, RunQuery, DispatchQuery)
 
 
 class Page(Record, Generic[T], frozen=True, kw_only=True):

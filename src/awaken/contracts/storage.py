@@ -6,9 +6,12 @@ the expected version. Its size is the size of the change, never of the thread.
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from .content import ContentBlock
+from .dispatch import Claim, Release, RunDispatch
 from .events import AgentEvent, LoggedEvent
+from .mailbox import MailboxStore
 from .messages import Message, MessageRecord
 from .queries import MessageQuery, Page, RunQuery, ThreadQuery
 from .record import Record
@@ -41,6 +44,8 @@ class ToolRecord(Record, frozen=True, kw_only=True):
     result: ToolResult | None = None
     updates: tuple[tuple[str, str, Any], ...] = ()
     """The call's state changes as (key, `update` or `clear`, JSON), so that a crash loses none."""
+    reads: tuple[str, ...] = ()
+    """The state keys that the call looked at."""
 
 
 class OutboxEntry(Record, frozen=True, kw_only=True):
@@ -51,6 +56,18 @@ class OutboxEntry(Record, frozen=True, kw_only=True):
     payload: Any = None
 
 
+class StreamCheckpoint(Record, frozen=True, kw_only=True):
+    """What a model has said in a turn that is not over; the run's next commit removes it."""
+
+    run_id: str
+    thread_id: str
+    step: int
+    message_id: str
+    model: str = ""
+    content: tuple[ContentBlock, ...] = ()
+    updated_at: int = 0
+
+
 class Commit(Record, frozen=True, kw_only=True):
     """One durable write to one thread."""
 
@@ -59,6 +76,15 @@ class Commit(Record, frozen=True, kw_only=True):
     expected_version: int
     committed_at: int
     fencing_token: str | None = None
+    """The writer's claim on the thread. While somebody has one, nobody can write without it."""
+    claim: Claim | None = None
+    """Takes the thread under the fencing token; only when nobody has it."""
+    release: Release | None = None
+    """Ends the claim, and the dispatch that was executed under it."""
+    absorbed: tuple[str, ...] = ()
+    """Queued dispatches whose input the run has taken in; they are acked."""
+    enqueued: tuple[RunDispatch, ...] = ()
+    """Dispatches that are queued because of this commit."""
     thread: Thread | None = None
     """New lineage and metadata for the thread; only at its creation or by an edit."""
     messages: tuple[Message, ...] = ()
@@ -123,6 +149,7 @@ class CommitStore(Protocol):
             VersionConflict: The thread is not at the expected version.
             IdempotencyConflict: The commit id was used for other contents.
             LeaseLost: The fencing token is stale.
+            ThreadClaimed: Somebody else has a claim on the thread.
             InvalidTranscript: A tool call would not have exactly one result.
             InvalidRecord: An id is blank, used twice or of another thread; a parent is missing;
                 the waiting state does not fit; an ended run would leave a ticket open.
@@ -135,6 +162,20 @@ class CommitStore(Protocol):
 
     async def find_commit(self, commit_id: str, thread_id: str) -> CommitReceipt | None:
         """Return the receipt of an applied commit, or None if it was never applied."""
+        ...
+
+    async def save_checkpoint(
+        self, checkpoint: StreamCheckpoint, fencing_token: str | None = None
+    ) -> None:
+        """Keep what was streamed so far, instead of the run's checkpoint before.
+
+        Raises:
+            LeaseLost: The fencing token is stale.
+        """
+        ...
+
+    async def find_checkpoint(self, run_id: str) -> StreamCheckpoint | None:
+        """Return the checkpoint of a turn that was not finished, or None."""
         ...
 
     async def list_tool_records(self, run_id: str) -> tuple[ToolRecord, ...]:
@@ -206,14 +247,28 @@ class EventStore(Protocol):
     async def list_events(
         self, thread_id: str, *, after: int = 0, limit: int = 1000
     ) -> tuple[LoggedEvent, ...]:
-        """Return the events after a sequence number, in order."""
+        """Return the events after a sequence number, in order; 0 begins with the oldest kept.
+
+        Raises:
+            CursorExpired: Events after that number were purged.
+        """
+        ...
+
+    async def list_outbox(self, *, limit: int = 100) -> tuple[OutboxEntry, ...]:
+        """Return what waits to be sent, in the order it was committed."""
+        ...
+
+    async def delete_outbox(self, entry_ids: Sequence[str]) -> None:
+        """Forget entries that were sent; unknown ones are ignored."""
         ...
 
 
-class Store(CommitStore, ThreadStore, RunStore, EventStore, Protocol):
+class Store(CommitStore, ThreadStore, RunStore, EventStore, MailboxStore, Protocol):
     """Everything durable behind one name; `name` appears in errors and health reports."""
 
     name: str
+    is_shared: bool
+    """Whether other processes, or this one after a restart, can see what it holds."""
 
     async def open(self) -> None:
         """Make the store ready; calling it twice is harmless."""
@@ -221,4 +276,42 @@ class Store(CommitStore, ThreadStore, RunStore, EventStore, Protocol):
 
     async def close(self) -> None:
         """Release what the store holds."""
+        ...
+
+
+class StoreCheck(Record, frozen=True, kw_only=True):
+    """What a look at everything in a store has found."""
+
+    store: str
+    schema_version: int
+    records: dict[str, int]
+    """How many records of each kind could be read."""
+    problems: tuple[str, ...]
+    """Every damaged record by its name; empty means that the store is sound."""
+
+
+@runtime_checkable
+class CheckableStore(Protocol):
+    """A store that operators can ask about its schema and its health, before it is opened."""
+
+    async def schema_versions(self) -> tuple[int, int]:
+        """The schema that the store has, and the newest that this version knows; 0 is none.
+
+        Changes nothing and makes nothing.
+
+        Raises:
+            StoreUnavailable: The store cannot be reached, or does not exist.
+            StoreCorrupt: It is no store at all.
+        """
+        ...
+
+    async def check(self) -> StoreCheck:
+        """Read every record and verify its checksum; damage is named and does not stop the look.
+
+        Changes nothing. The schema must be one that this version knows.
+
+        Raises:
+            StoreUnavailable: The store cannot be reached, or does not exist.
+            StoreCorrupt: It is damaged so badly that nothing in it can be listed.
+        """
         ...

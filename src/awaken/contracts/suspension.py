@@ -54,6 +54,8 @@ class SuspendTicket(Record, frozen=True, kw_only=True):
     resume_mode: ResumeMode = always(ResumeMode.REPLAY_TOOL_CALL)
     expires_at: int | None = None
     """Deadline in milliseconds since the epoch; a decision after it is refused."""
+    on_expiry: DecisionAction = DecisionAction.CANCEL
+    """What is decided when nobody has decided before the deadline."""
     deciders: tuple[str, ...] | None = None
     """Who may decide; absent means anybody who may decide at all."""
     asked_by: str = ""
@@ -93,6 +95,7 @@ class Ticket(Record, frozen=True, kw_only=True):
     decision: ToolCallResume | None = None
     closed_because: str | None = None
     expires_at: int | None = None
+    on_expiry: DecisionAction = DecisionAction.CANCEL
     deciders: tuple[str, ...] | None = None
     asked_by: str = ""
     """The plugin whose gate asks; blank when the tool itself asks."""

@@ -6,13 +6,23 @@ from collections.abc import Iterator
 from awaken.contracts.errors import ThreadBusy
 from awaken.contracts.runs import RunResult
 
+from .leases import Lease
 from .run import Run
 
 
 class ActiveRun:
     """A thread's slot, and the run in it once it is admitted."""
 
-    __slots__ = ("_early_cause", "_outcome", "released", "run", "task", "thread_id")
+    __slots__ = (
+        "_early_cause",
+        "_is_stopping",
+        "_outcome",
+        "lease",
+        "released",
+        "run",
+        "task",
+        "thread_id",
+    )
 
     def __init__(self, thread_id: str) -> None:
         self.thread_id = thread_id
@@ -22,17 +32,23 @@ class ActiveRun:
         self._outcome: asyncio.Future[RunResult] | None = None
         self.released = asyncio.Event()
         self._early_cause: str | None = None
+        self._is_stopping = False
+        self.lease: Lease | None = None
+        """What the run holds on its thread; None when nobody else could see it."""
 
     @property
     def run_id(self) -> str:
         """The run's id, or an empty text while it is being admitted."""
         return self.run.identity.run_id if self.run is not None else ""
 
-    def admit(self, run: Run) -> None:
-        """Put a run into the slot; it is cancelled at once if somebody asked for that before."""
+    def admit(self, run: Run, lease: Lease | None) -> None:
+        """Put a run into the slot; it is stopped at once if somebody asked for that before."""
         self.run = run
+        self.lease = run.journal.lease = lease
         if self._early_cause is not None:
             run.token.cancel(self._early_cause)
+        elif self._is_stopping:
+            self.stop()
 
     def outcome(self) -> "asyncio.Future[RunResult]":
         """What the run comes to, for somebody else to wait for."""
@@ -61,6 +77,29 @@ class ActiveRun:
         token = self.run.token
         return token.cancel(cause) or token.is_cancelled
 
+    def stop(self) -> None:
+        """Stop because this process does: with a lease others go on, else the run is cancelled.
+
+        A run whose end is decided already is left to write it.
+        """
+        self._is_stopping = True
+        if self.run is None or self.run.token.is_sealed:
+            return
+        if self.lease is not None:
+            self.run.hand_over()
+        else:
+            self.run.token.cancel("shutdown")
+
+    def lease_lost(self) -> None:
+        """Stop the run at once: somebody else has its thread, and nothing more is written."""
+        if self.run is not None:
+            self.run.lose_lease()
+
+    def look_for_input(self) -> None:
+        """Let the run take queued input in at its next step boundary."""
+        if self.run is not None:
+            self.run.has_input = True
+
 
 class ActiveRuns:
     """Slots by thread and by run. A slot is taken before anything is loaded."""
@@ -83,7 +122,7 @@ class ActiveRuns:
         active = self._by_thread[thread_id] = ActiveRun(thread_id)
         return active
 
-    def admit(self, active: ActiveRun, run: Run) -> None:
+    def admit(self, active: ActiveRun, run: Run, lease: Lease | None = None) -> None:
         """Put a run into its slot.
 
         Raises:
@@ -92,7 +131,7 @@ class ActiveRuns:
         run_id = run.identity.run_id
         if run_id in self._by_run:
             raise ThreadBusy(thread_id=self._by_run[run_id].thread_id, run_id=run_id)
-        active.admit(run)
+        active.admit(run, lease)
         self._by_run[run_id] = active
 
     def release(self, active: ActiveRun) -> None:

@@ -19,7 +19,7 @@ from awaken.contracts.loop_state import (
     TOOL_CALL_STATES,
     RequestOptions,
 )
-from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall
+from awaken.contracts.messages import Message, MessageMetadata, Role
 from awaken.contracts.runs import RunInput, RunRecord, RunRequest
 from awaken.contracts.storage import Checkout, Store
 from awaken.contracts.suspension import ToolCallState
@@ -27,9 +27,11 @@ from awaken.contracts.threads import Thread
 from awaken.contracts.transcript import Transcript
 
 from .alarm import Alarm
+from .bookmark import BOOKMARK, read_bookmark
 from .cancellation import CancellationToken
 from .inbox import Inbox
 from .journal import Journal
+from .recovery import latest_turn, restore
 from .resolution.registry import RegistryHandle, RegistrySnapshot
 from .resolution.resolver import DEFAULT_AGENT, ResolvedAgent
 from .resume import take_decisions
@@ -95,8 +97,19 @@ class Admission:
         if unfinished is not None and unfinished.run_id != run_id:
             raise ThreadBusy(thread_id=thread_id, run_id=unfinished.run_id)
         run = self._assembled(request, checkout, previous, (pinned, agent), run_id)
+        if previous is not None and previous.status is RunStatus.RUNNING:
+            await self._restore(run, checkout)
         take_decisions(run, request.decisions)
         return run
+
+    async def _restore(self, run: Run, checkout: Checkout) -> None:
+        run_id = run.identity.run_id
+        restore(
+            run,
+            read_bookmark(checkout.run_state.get(BOOKMARK)),
+            await self._store.list_tool_records(run_id),
+            await self._store.find_checkpoint(run_id) if self._store.is_shared else None,
+        )
 
     async def _continued(self, request: RunRequest, checkout: Checkout) -> RunRecord | None:
         """The run that the request continues: the one it names, else one that waits."""
@@ -141,6 +154,9 @@ class Admission:
     ) -> Run:
         pinned, agent = resolved
         record = previous or self._new_record(request, checkout, agent, pinned, run_id)
+        if previous is not None and (dispatch_id := present(request.dispatch_id)):
+            # The record names the dispatch whose input the run has taken in.
+            record = msgspec.structs.replace(previous, dispatch_id=dispatch_id)
         identity = _identity(request, record, agent.spec.id)
         state = _restored(checkout, agent, previous)
         if present(request.agent_id) and state.get(ACTIVE_AGENT) not in (None, agent.spec.id):
@@ -153,7 +169,7 @@ class Admission:
         feed = EventFeed()
         clock = self._services.clock
         messages = Transcript(checkout.messages)
-        answer, open_calls = _latest_turn(messages)
+        answer, open_calls = latest_turn(messages)
         # A run that goes on is still in the step of its latest answer; stop rules look at it.
         said = answer if previous is not None else None
         stats = state.get(STOP_STATS)
@@ -167,6 +183,7 @@ class Admission:
             pinned=pinned,
             request=request,
             services=self._services,
+            store=self._store,
             state=state,
             journal=Journal(self._store, clock, feed, checkout.thread, writer),
             feed=feed,
@@ -247,7 +264,12 @@ def _check_message(message: Message, limit: int) -> None:
 
 
 def _selected_agent(request: RunRequest, checkout: Checkout, previous: RunRecord | None) -> str:
-    """The agent that was asked for, else the thread's active one, else its latest, else default."""
+    """The agent that was asked for, else the thread's active one, else its latest, else default.
+
+    A run that is recovered stays with the agent it had; a handoff follows where it was due.
+    """
+    if previous is not None and previous.status is RunStatus.RUNNING:
+        return present(previous.active_agent_id) or previous.agent_id
     if asked := present(request.agent_id):
         return asked
     if stored := checkout.state.get(ACTIVE_AGENT.name):
@@ -281,7 +303,8 @@ def _restored(checkout: Checkout, agent: ResolvedAgent, previous: RunRecord | No
     if checkout.state:
         state.restore(checkout.state)
     if previous is not None:
-        state.restore(checkout.run_state)
+        stored = checkout.run_state
+        state.restore({name: stored[name] for name in stored if name != BOOKMARK})
     return state
 
 
@@ -295,17 +318,3 @@ def _with_kept_options(request: RunRequest, state: StateStore) -> RunRequest:
     tools = asked.frontend_tools or kept.frontend_tools
     state.update(REQUEST_OPTIONS, RequestOptions(overrides=overrides, frontend_tools=tools))
     return msgspec.structs.replace(request, overrides=overrides, frontend_tools=tools)
-
-
-def _latest_turn(messages: Sequence[Message]) -> tuple[Message | None, dict[str, ToolCall]]:
-    """The model's latest answer and its calls that have no result; looks no farther back."""
-    answered: set[str] = set()
-    for message in reversed(messages):
-        if message.role is Role.TOOL:
-            answered.add(message.tool_call_id or "")
-        elif message.role is Role.ASSISTANT:
-            calls = message.tool_calls or ()
-            return message, {call.id: call for call in calls if call.id not in answered}
-        else:
-            break
-    return None, {}

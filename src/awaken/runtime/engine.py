@@ -1,11 +1,12 @@
 """The run engine: starts runs, at most one per thread, and controls those that execute."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from weakref import WeakValueDictionary
 
 import msgspec
 
+from awaken.contracts.dispatch import Release, RunDispatch
 from awaken.contracts.errors import (
     InvalidResume,
     ThreadBusy,
@@ -14,6 +15,7 @@ from awaken.contracts.errors import (
     VersionConflict,
 )
 from awaken.contracts.events import AgentEvent
+from awaken.contracts.lifecycle import Termination
 from awaken.contracts.messages import Message
 from awaken.contracts.runs import (
     DecisionReceipt,
@@ -23,35 +25,44 @@ from awaken.contracts.runs import (
     SteerReceipt,
 )
 from awaken.contracts.storage import Store
-from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.suspension import Ticket
 
-from .active_runs import ActiveRun, ActiveRuns
+from .active_runs import ActiveRun
 from .admission import Admission
-from .cancellation import TaskCancels
+from .delivery import Decision, Deliver, Drop, End, RecoverFirst, continuation, delivery_of
+from .endings import Endings
+from .execution import Execution
 from .handles import RunHandle
+from .leases import Lease, LeaseBook
 from .resolution.registry import RegistryHandle
-from .results import executed_result, recorded_result
+from .results import recorded_result
 from .resume import check_decision, take_decisions
 from .run import Run, Services
 from .streams import EventReader
-
-Decision = tuple[str, ToolCallResume]
 
 
 class RunEngine:
     """Admits, executes and controls runs."""
 
-    def __init__(self, store: Store, registry: RegistryHandle, services: Services) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: RegistryHandle,
+        services: Services,
+        leases: LeaseBook | None = None,
+    ) -> None:
         self.store = store
         self.registry = registry
         self.services = services
-        self.active = ActiveRuns()
         self._admission = Admission(store, registry, services)
+        self._execution = Execution(store, services, self._admission, leases)
+        self.active = self._execution.active
+        self._endings = Endings(store, services)
         self._deciding: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def run(self, request: RunRequest) -> RunResult:
         """Execute a request to its end or its suspension; the run ends with its caller."""
-        return await self._run_here(request, _attach)
+        return await self._execution.run_here(request, _attach)
 
     async def stream(self, request: RunRequest) -> AsyncGenerator[AgentEvent, None]:
         """Execute a request and yield its events; closing the iterator cancels the run."""
@@ -61,7 +72,7 @@ class RunEngine:
             _attach(run)
             run.feed.attach(reader)
 
-        active, run = await self._launch(request, attach)
+        active, run = await self._execution.launch(request, attach)
         assert active.task is not None
         try:
             async for event in reader:
@@ -72,6 +83,63 @@ class RunEngine:
             run.token.cancel("caller")
             if not active.task.done():
                 await asyncio.wait([active.task])
+
+    async def execute(self, dispatch: RunDispatch) -> RunResult:
+        """Execute a dispatch that was claimed for this process, under its claim.
+
+        The run is started, continued where it waits, or recovered where another process left it;
+        another run that was left on the thread is recovered before.
+        A stale dispatch is dropped, a spent or cancelled one ends its run without executing it.
+        The claim is over when this returns. When it raises anything but `LeaseLost` or
+        `RunHandedOver`, the claim is still held and the caller gives the dispatch back.
+
+        Raises:
+            ThreadBusy: A run of the thread was just started here, and will be refused.
+            LeaseLost: Somebody else has the thread.
+            RunHandedOver: The engine is being closed; the dispatch was given back.
+        """
+        assert dispatch.claim_token is not None
+        while (holder := self.active.of_thread(dispatch.thread_id)) is not None:
+            # It is about to end, or to learn that the thread is claimed.
+            await holder.released.wait()
+        checkout = await self.store.checkout(dispatch.thread_id)
+        record = await self.store.load_run(dispatch.run_id)
+        match delivery_of(dispatch, checkout, record):
+            case Drop(record=ended):
+                await self.store.release(dispatch.dispatch_id, dispatch.claim_token)
+                return await recorded_result(ended, self.store, self.registry.snapshot())
+            case End() as end:
+                ended = await self._endings.end_dispatch(dispatch, end)
+                return await recorded_result(ended, self.store, self.registry.snapshot())
+            case Deliver(request=request, decisions=decisions):
+                lease = Lease(dispatch.claim_token, dispatch_id=dispatch.dispatch_id)
+                active, _ = await self._execution.launch(
+                    request, lambda run: take_decisions(run, decisions), lease
+                )
+                return await asyncio.shield(active.outcome())
+            case RecoverFirst(request=request):
+                lease = Lease(dispatch.claim_token, dispatch_id=dispatch.dispatch_id, is_kept=True)
+                active, _ = await self._execution.launch(request, lambda _: None, lease)
+                await asyncio.shield(active.outcome())
+                return await self.execute(dispatch)
+
+    async def end_by_force(
+        self,
+        thread_id: str,
+        termination: Termination,
+        *,
+        token: str | None = None,
+        release: Release | None = None,
+    ) -> RunRecord | None:
+        """End the thread's open run in one commit, without executing anything of its agent.
+
+        Returns the run's last record, or None when the thread has no open run.
+
+        Raises:
+            LeaseLost: The token is stale.
+            ThreadClaimed: Somebody else has the thread.
+        """
+        return await self._endings.end(thread_id, termination, token=token, release=release)
 
     async def start(self, request: RunRequest) -> RunHandle:
         """Start a request and return once the run is durable.
@@ -84,7 +152,7 @@ class RunEngine:
         def watch(run: Run) -> None:
             run.on_open = opened.set
 
-        active, run = await self._launch(request, watch)
+        active, run = await self._execution.launch(request, watch)
         assert active.task is not None
         active.task.add_done_callback(lambda _: opened.set())
         await opened.wait()
@@ -100,12 +168,12 @@ class RunEngine:
         """
         active = self.active.find(id_)
         if active is not None:
-            return active.cancel(cause)
+            return await self._cancel_active(active, cause)
         record = await self._waiting_record(id_)
         if record is None:
             return False
         try:
-            await self._run_here(_continuation(record), lambda run: _cancelled(run, cause))
+            await self._execution.run_here(continuation(record), lambda run: _cancelled(run, cause))
         except ThreadBusy:
             # Somebody made it go on meanwhile.
             holder = self.active.of_thread(record.thread_id)
@@ -119,7 +187,7 @@ class RunEngine:
         active = self.active.find(id_)
         if active is None:
             return await self.cancel(id_)
-        active.cancel("user")
+        await self._cancel_active(active, "user")
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await active.released.wait()
@@ -185,60 +253,34 @@ class RunEngine:
             raise UnknownRun(run_id=run_id)
         return await recorded_result(record, self.store, self.registry.snapshot())
 
-    async def close(self) -> None:
-        """Cancel everything that executes here and wait for it."""
+    async def close(self, grace_ms: int = 0) -> None:
+        """Let what executes here finish for a while, then stop it and wait for it.
+
+        A run that holds a lease is given back, to be continued by another process; any other is
+        cancelled.
+        """
+        slots = list(self.active)
+        if slots and grace_ms > 0:
+            waits = [asyncio.create_task(active.released.wait()) for active in slots]
+            _, pending = await asyncio.wait(waits, timeout=grace_ms / 1000)
+            for wait in pending:
+                wait.cancel()
         while slots := list(self.active):
             for active in slots:
-                active.cancel("shutdown")
+                active.stop()
             for active in slots:
                 await active.released.wait()
 
-    async def _run_here(self, request: RunRequest, configure: Callable[[Run], None]) -> RunResult:
-        """Execute a request in the caller's task, whose own cancellation goes on afterwards."""
-        active, run = await self._admitted(request, configure)
-        _begin(run)
-        is_cancelled = False
+    async def _cancel_active(self, active: ActiveRun, cause: str) -> bool:
+        """Cancel what executes here; with a lease it stays cancelled if this process dies now."""
+        run = active.run
+        if active.lease is None or run is None or run.token.is_sealed:
+            return active.cancel(cause)
         try:
-            result = await _execute(run)
-            active.end(result)
-        except BaseException as error:
-            active.end(error)
-            raise
+            await self.store.request_cancel(active.thread_id, cause)
         finally:
-            is_cancelled = run.cancels.end()
-            self._retire(active, run)
-        if is_cancelled:
-            raise asyncio.CancelledError
-        return result
-
-    async def _launch(
-        self, request: RunRequest, configure: Callable[[Run], None]
-    ) -> tuple[ActiveRun, Run]:
-        """Execute a request in a task of its own."""
-        active, run = await self._admitted(request, configure)
-        loop = asyncio.get_running_loop()
-        active.task = loop.create_task(_executed(run), name=f"run {run.identity.run_id}")
-        active.task.add_done_callback(lambda _: self._retire(active, run))
-        return active, run
-
-    async def _admitted(
-        self, request: RunRequest, configure: Callable[[Run], None]
-    ) -> tuple[ActiveRun, Run]:
-        self._admission.check(request)
-        active = self.active.reserve(request.thread_id or self.services.ids.new_id())
-        try:
-            run = await self._admission.prepare(request, active.thread_id)
-            self.active.admit(active, run)
-        except BaseException:
-            self.active.release(active)
-            raise
-        configure(run)
-        return active, run
-
-    def _retire(self, active: ActiveRun, run: Run) -> None:
-        self.active.release(active)
-        run.alarm.close()
-        run.feed.close()
+            is_cancelled = active.cancel(cause)
+        return is_cancelled
 
     async def _untaken(self, first: Ticket, decisions: Sequence[Decision]) -> list[Decision]:
         """Check decisions on one run; returns those that were not taken before."""
@@ -264,7 +306,7 @@ class RunEngine:
         record = await self.store.load_run(ticket.run_id)
         if record is None:
             raise UnknownRun(run_id=ticket.run_id)
-        await self.start(_continuation(record, decisions))
+        await self.start(continuation(record, decisions))
 
     async def _ticket(self, ticket_id: str) -> Ticket:
         ticket = await self.store.find_ticket(ticket_id)
@@ -279,33 +321,6 @@ class RunEngine:
         records = [await self.store.load_run(run_id) for run_id in (id_, open_id) if run_id]
         waiting = {it.run_id: it for it in records if it is not None and it.is_resumable_waiting}
         return next(iter(waiting.values())) if len(waiting) == 1 else None
-
-
-def _continuation(record: RunRecord, decisions: Sequence[Decision] = ()) -> RunRequest:
-    """A request to go on with a run as it was begun: gates must see the same mode and adapter."""
-    return RunRequest(
-        thread_id=record.thread_id,
-        continue_run_id=record.run_id,
-        decisions=tuple(decisions),
-        run_mode=record.run_mode,
-        adapter=record.adapter,
-        dispatch_id=record.dispatch_id,
-        session_id=record.session_id,
-        transport_request_id=record.transport_request_id,
-    )
-
-
-def _begin(run: Run) -> None:
-    run.cancels = TaskCancels(run.token, run.alarm, run.services.limits.run_end_ms)
-
-
-async def _executed(run: Run) -> RunResult:
-    _begin(run)
-    return await _execute(run)
-
-
-async def _execute(run: Run) -> RunResult:
-    return executed_result(run, await run.agent.backend.execute_root(run))
 
 
 def _attach(run: Run) -> None:

@@ -16,6 +16,7 @@ from awaken.contracts.events import (
     AgentEvent,
     InferenceComplete,
     ReasoningEncryptedValue,
+    StreamReset,
     ToolCallCancel,
     ToolCallReady,
 )
@@ -35,6 +36,7 @@ from awaken.contracts.inference import (
 )
 from awaken.contracts.messages import ToolCall, Visibility, assistant, user
 
+from .checkpoints import StreamCheckpoints
 from .idle_timer import IdleTimer
 from .request import build_request
 from .run import Run
@@ -59,12 +61,15 @@ async def infer(run: Run) -> StreamResult:
     clock = run.services.clock
     began = clock.monotonic_ms()
     request = build_request(run)
+    if run.is_streaming_again:
+        run.emit(StreamReset(reason="the process that streamed the answer stopped"))
+        run.is_streaming_again = False
     answer = run.streaming = Answer(run)
-    result = await answer.stream(request)
-    for _ in range(run.agent.spec.max_continuation_retries):
-        if not result.needs_truncation_recovery:
-            break
-        result = await answer.stream(_continued(request, result))
+    if run.journal.lease is None:
+        result = await _whole(run, answer, request)
+    else:
+        async with StreamCheckpoints(run):
+            result = await _whole(run, answer, request)
     run.partial = ()
     run.streaming = None
     _log_answer(run, result)
@@ -75,6 +80,15 @@ async def infer(run: Run) -> StreamResult:
             duration_ms=clock.monotonic_ms() - began,
         )
     )
+    return result
+
+
+async def _whole(run: Run, answer: "Answer", request: InferenceRequest) -> StreamResult:
+    result = await answer.stream(request)
+    for _ in range(run.agent.spec.max_continuation_retries):
+        if not result.needs_truncation_recovery:
+            break
+        result = await answer.stream(_continued(request, result))
     return result
 
 
@@ -157,6 +171,10 @@ class Answer:
             events.append(ToolCallStart(id=call_id, name=name))
             events.append(ToolCallDelta(id=call_id, args_delta="".join(parts)))
         return events
+
+    def said(self) -> tuple[ContentBlock, ...]:
+        """What was said so far."""
+        return self._content()
 
     async def _consume(self, request: InferenceRequest, timer: IdleTimer) -> None:
         feed, run, text = self._run.feed, self._run, self._text

@@ -5,9 +5,19 @@ its id; it is never sent twice blindly.
 """
 
 import asyncio
+from collections.abc import Callable
+
+import msgspec
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.errors import IdempotencyConflict, StorageError
+from awaken.contracts.dispatch import Release
+from awaken.contracts.errors import (
+    AwakenError,
+    IdempotencyConflict,
+    LeaseLost,
+    StorageError,
+    ThreadClaimed,
+)
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.messages import Message
 from awaken.contracts.runs import RunRecord
@@ -16,6 +26,7 @@ from awaken.contracts.storage import Commit, CommitReceipt, CommitStore, ToolRec
 from awaken.contracts.suspension import Ticket
 from awaken.contracts.threads import Thread
 
+from .leases import Lease
 from .state.store import StateStore
 from .streams import EventFeed
 
@@ -29,8 +40,8 @@ class Journal:
 
     __slots__ = (
         "_announced", "_clock", "_feed", "_in_flight", "_lock", "_run_state", "_state", "_store",
-        "event_seq", "events", "messages", "thread_id", "tickets", "tool_records", "version",
-        "writer",
+        "absorbed", "closed_by", "event_seq", "events", "lease", "messages", "on_claimed",
+        "thread_id", "tickets", "tool_records", "version", "writer",
     )  # fmt: skip
 
     def __init__(
@@ -45,6 +56,13 @@ class Journal:
         self.tool_records: list[ToolRecord] = []
         self.tickets: dict[str, Ticket] = {}
         """The latest form of each ticket that changed, by its id."""
+        self.absorbed: list[str] = []
+        """Queued dispatches whose input is among what is pending."""
+        self.lease: Lease | None = None
+        self.on_claimed: Callable[[], None] | None = None
+        """Called once the commit that takes the thread is durable."""
+        self.closed_by: AwakenError | None = None
+        """Why nothing may be written any more."""
         self._state: dict[str, StoredValue | None] = {}
         self._run_state: dict[str, StoredValue | None] = {}
         self._announced: list[AgentEvent] = []
@@ -74,21 +92,59 @@ class Journal:
         waiting = {id(event) for event in self._announced}
         return [event for event in self.events if id(event) not in waiting]
 
-    async def flush(self, state: StateStore, run: RunRecord | None = None) -> None:
+    @property
+    def has_run_state(self) -> bool:
+        """Whether run-scoped state waits that a commit before did not bring in."""
+        return bool(self._run_state)
+
+    def keep(self, name: str, value: StoredValue) -> None:
+        """Put a run-scoped value into the next commit, beside the run's own state."""
+        self._run_state[name] = value
+
+    async def flush(
+        self,
+        state: StateStore,
+        record: Callable[[], RunRecord | None],
+        release: Release | None = None,
+    ) -> None:
         """Write everything pending as one commit, then show what was announced.
+
+        The record is asked for when the commit is made, so that a flush that had to wait for
+        another one never writes an older record than that.
 
         Raises:
             StorageError: The store refused; everything stays pending.
+            LeaseLost: Somebody else has the thread; nothing can be written any more.
+            ThreadClaimed: Somebody else has the thread; nothing was written.
         """
         await self._lock.acquire()
         try:
+            if self.closed_by is not None:
+                raise self.closed_by
             if self._in_flight is not None:
                 await self._resolve(self._in_flight)
+            run = record()
             if state.changed:
                 self._collect(state)
-            await self._write(self._commit(run))
+            await self._write(self._commit(run, release))
         finally:
             self._lock.release()
+
+    async def write_tool_records(self) -> None:
+        """Write the pending entries of the tool journal and nothing else.
+
+        Raises:
+            StorageError: The store refused.
+        """
+        async with self._lock:
+            if self._in_flight is not None:
+                await self._resolve(self._in_flight)
+            if self.tool_records:
+                await self._write(self._tool_commit())
+
+    def close(self, error: AwakenError) -> None:
+        """Refuse every flush from now on with an error; the first one stays."""
+        self.closed_by = self.closed_by or error
 
     async def settle(self) -> None:
         """Find out what became of a commit whose reply never came."""
@@ -105,7 +161,12 @@ class Journal:
         except IdempotencyConflict:
             # Something else was written under this id; its receipt is not ours.
             raise
-        except StorageError:
+        except StorageError as error:
+            if self.lease is not None and isinstance(error, LeaseLost | ThreadClaimed):
+                # Refused for good: whoever has the thread decides what becomes of it.
+                self._in_flight = None
+                self.close(error)
+                raise
             # The store may have taken the commit, and only its reply was lost.
             if not await self._resolve(commit):
                 raise
@@ -123,8 +184,18 @@ class Journal:
         self._state.update(thread_changes)
         self._run_state.update(run_changes)
 
-    def _commit(self, run: RunRecord | None) -> Commit:
+    def _tool_commit(self) -> Commit:
         return Commit(
+            commit_id=f"{self.writer}:{self.version + 1}",
+            thread_id=self.thread_id,
+            expected_version=self.version,
+            committed_at=self._clock.now_ms(),
+            fencing_token=self.lease.token if self.lease is not None else None,
+            tool_records=tuple(self.tool_records),
+        )
+
+    def _commit(self, run: RunRecord | None, release: Release | None) -> Commit:
+        commit = Commit(
             commit_id=f"{self.writer}:{self.version + 1}",
             thread_id=self.thread_id,
             expected_version=self.version,
@@ -136,6 +207,20 @@ class Journal:
             tool_records=tuple(self.tool_records),
             tickets=tuple(self.tickets.values()) if self.tickets else (),
             events=tuple(self.events),
+        )
+        return commit if self.lease is None else self._held(commit, self.lease, release)
+
+    def _held(self, commit: Commit, lease: Lease, release: Release | None) -> Commit:
+        """The commit as the holder of a lease writes it."""
+        if lease.claim is not None and release is not None:
+            # A run whose only commit is its last one never takes the thread.
+            return commit
+        return msgspec.structs.replace(
+            commit,
+            fencing_token=lease.token,
+            claim=lease.claim,
+            release=release,
+            absorbed=tuple(self.absorbed),
         )
 
     def _applied(self, commit: Commit, receipt: CommitReceipt) -> None:
@@ -149,9 +234,20 @@ class Journal:
         for ticket in commit.tickets:
             if self.tickets[ticket.ticket_id] is ticket:
                 del self.tickets[ticket.ticket_id]
-        self._state.clear()
-        self._run_state.clear()
+        if commit.state:
+            self._state.clear()
+        if commit.run_state:
+            self._run_state.clear()
+        if self.lease is not None:
+            self._applied_held(commit, self.lease)
         self._show_durable()
+
+    def _applied_held(self, commit: Commit, lease: Lease) -> None:
+        del self.absorbed[: len(commit.absorbed)]
+        if commit.claim is not None:
+            lease.claim = None
+            if self.on_claimed is not None:
+                self.on_claimed()
 
     def _show_durable(self) -> None:
         """Show what was announced, up to the first event that is not durable yet."""

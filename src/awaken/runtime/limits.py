@@ -26,6 +26,8 @@ class Limits(StrictRecord, frozen=True, kw_only=True):
     """How long the hooks of the last phase may take."""
     phase_rounds: int = 16
     inbox_messages: int = 256
+    stream_checkpoint_ms: int = 2_000
+    """How often what a model says is kept while it speaks, on a store that others see; 0: never."""
     output_retries: int = 2
     """How often a model may repeat an answer that does not fit its output type."""
 

@@ -7,25 +7,26 @@ the only way out. No storage, provider or protocol is named here.
 import asyncio
 import logging
 
-from awaken.contracts.errors import AwakenError
+from awaken.contracts.errors import AwakenError, ThreadClaimed
+from awaken.contracts.events import ErrorEvent
 from awaken.contracts.lifecycle import (
     Cancelled,
     Failed,
-    NaturalEnd,
     RunStatus,
     Stopped,
-    StoppedReason,
     Suspended,
     Termination,
 )
 
+from .absorbing import absorb_decisions, absorb_messages
 from .closing import close_run, complete_step
 from .opening import open_run, switch_agent
-from .outcomes import CONTINUE, SUSPEND, Continue, Finish, StepOutcome, Suspend
+from .outcomes import CONTINUE, SUSPEND, Continue, Finish, StepOutcome, Suspend, may_go_on
 from .resume import has_decided, replay
+from .rounds import count_step, stop_reason
 from .run import Run
-from .step import take_step
-from .stopping import Progress, advanced
+from .step import finish_step, take_step
+from .tool_calls.settle import run_hooks_after
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +38,15 @@ async def run_loop(run: Run) -> Termination:
 
     Raises:
         StorageError: The end of the run could not be made durable.
+        LeaseLost: Somebody else has the thread; nothing more was written.
+        ThreadClaimed: Somebody else has the thread; nothing was written.
+        RunHandedOver: The run stops here to be continued elsewhere.
     """
     termination = await _drive(run)
+    if (reason := run.stopped_by) is not None:
+        if not isinstance(reason, ThreadClaimed):
+            run.feed.emit(ErrorEvent(message=str(reason), code=reason.code))
+        raise reason
     run.token.seal()
     if await run.cancels.absorb_pending():
         termination = Cancelled(cause=run.cancel_cause)
@@ -64,7 +72,7 @@ async def _drive(run: Run) -> Termination:
 
 
 async def _steps(run: Run) -> Termination:
-    outcome: StepOutcome = SUSPEND if run.tickets else CONTINUE
+    outcome = await _rest(run) if run.is_recovered else _first(run)
     # A plugin's word is final: a run that it ended takes no step and waits for nobody.
     while (ended := run.ending) is None:
         match outcome:
@@ -72,6 +80,8 @@ async def _steps(run: Run) -> Termination:
                 outcome = await _next_step(run)
             case Suspend():
                 # A decision may have come while other calls of the step were still running.
+                if run.has_input:
+                    await absorb_decisions(run)
                 if not has_decided(run):
                     return Suspended()
                 outcome = await _go_on(run)
@@ -80,61 +90,57 @@ async def _steps(run: Run) -> Termination:
     return ended
 
 
+def _first(run: Run) -> StepOutcome:
+    return SUSPEND if run.tickets else CONTINUE
+
+
+async def _rest(run: Run) -> StepOutcome:
+    """Do what is left of the step in which another process stopped."""
+    if run.owed is not None:
+        await run_hooks_after(run, run.owed)
+    if run.is_step_open:
+        return await _finished(run, await finish_step(run))
+    return _first(run) if run.verdict is None else Finish(termination=run.verdict)
+
+
 async def _go_on(run: Run) -> StepOutcome:
     """Let decided calls go on; what they give is durable before the model uses it."""
     outcome = await replay(run)
     if isinstance(outcome, Continue):
         run.take_in_news()
+        if run.has_input:
+            await absorb_messages(run)
         await run.flush_record(RunStatus.RUNNING)
     return outcome
 
 
 async def _next_step(run: Run) -> StepOutcome:
-    reason = _stop_reason(run)
+    reason = stop_reason(run)
     if reason is not None:
         return Finish(termination=Stopped(reason=reason))
     problem = await switch_agent(run)
     if problem is not None:
         return Finish(termination=problem)
     run.take_in_news()
+    if run.has_input:
+        await absorb_messages(run)
     run.begin_step()
-    outcome = await take_step(run)
-    _count(run)
+    return await _finished(run, await take_step(run))
+
+
+async def _finished(run: Run, outcome: StepOutcome) -> StepOutcome:
+    """End the step, and see what was sent to the run meanwhile."""
+    run.is_step_over = True
+    run.verdict = outcome.termination if isinstance(outcome, Finish) else None
+    count_step(run)
     await complete_step(run)
-    outcome = _with_news(run, outcome)
+    if may_go_on(outcome):
+        has_news = run.take_in_news()
+        if run.has_input:
+            has_news = await absorb_messages(run) or has_news
+        outcome = CONTINUE if has_news else outcome
     if isinstance(outcome, Continue):
         # An end or a suspension has a commit of its own, which takes the step along.
+        run.verdict = None
         await run.flush_record(RunStatus.RUNNING)
     return outcome
-
-
-def _with_news(run: Run, outcome: StepOutcome) -> StepOutcome:
-    """Take in what was sent to the run; news keeps a run alive that would have ended by itself."""
-    if isinstance(outcome, Suspend):
-        return outcome
-    if isinstance(outcome, Finish) and not isinstance(outcome.termination, NaturalEnd):
-        return outcome
-    return CONTINUE if run.take_in_news() else outcome
-
-
-def _stop_reason(run: Run) -> StoppedReason | None:
-    rules = run.agent.stop_rules
-    if not rules.conditions:
-        return rules.rounds_verdict(run.stats.rounds)
-    progress = Progress(
-        stats=run.stats,
-        usage=run.usage,
-        tool_names=tuple(call.name for call in run.step_calls),
-        text=run.response,
-    )
-    return rules.verdict(progress)
-
-
-def _count(run: Run) -> None:
-    calls = run.step_calls
-    run.stats = advanced(
-        run.stats,
-        calls if run.agent.stop_rules.conditions else (),
-        failed=bool(calls) and run.step_failures >= len(calls),
-        active_ms=run.active_ms,
-    )

@@ -3,7 +3,7 @@
 from awaken.contracts.errors import AwakenError, InvalidSpec
 from awaken.contracts.events import RunStart
 from awaken.contracts.lifecycle import Blocked, RunStatus
-from awaken.contracts.loop_state import ACTIVE_AGENT, RUN_LIFECYCLE, Begin
+from awaken.contracts.loop_state import ACTIVE_AGENT, RUN_LIFECYCLE, Begin, End
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import RunStartContext
 from awaken.contracts.profile import ProfileAccess
@@ -20,9 +20,33 @@ SUPERSEDED = "[Not executed: a new message came instead of a decision]"
 
 
 async def open_run(run: Run) -> None:
-    """Make the run durable, announce it, and let plugins prepare."""
+    """Make the run durable, announce it, and let plugins prepare.
+
+    A run that another process began was announced by it, and its plugins have begun; its first
+    commit here only shows that the thread is still this process's.
+    """
+    run.state.update(RUN_LIFECYCLE, Begin(run_id=run.identity.run_id, step_count=run.record.steps))
+    if run.is_recovered:
+        _go_on(run)
+    else:
+        await _begin(run)
+    await run.flush_record(RunStatus.RUNNING)
+    if run.on_open is not None:
+        run.on_open()
+    if has_work(run, Phase.RUN_START):
+        await run_phase(run, Phase.RUN_START, phase_context(run, RunStartContext))
+
+
+def _go_on(run: Run) -> None:
+    if run.ended_before is not None:
+        run.state.update(RUN_LIFECYCLE, End(termination=run.ended_before))
+    _equip(run, run.agent)
+    if run.request.messages:
+        run.hold(run.request.messages)
+
+
+async def _begin(run: Run) -> None:
     identity = run.identity
-    run.state.update(RUN_LIFECYCLE, Begin(run_id=identity.run_id, step_count=run.record.steps))
     run.journal.announce(
         RunStart(
             thread_id=identity.thread_id,
@@ -34,11 +58,6 @@ async def open_run(run: Run) -> None:
     _take_in_messages(run)
     # Plugins are foreign code: whatever they do, the run has begun and has its input.
     await _activate(run, run.agent)
-    await run.flush_record(RunStatus.RUNNING)
-    if run.on_open is not None:
-        run.on_open()
-    if has_work(run, Phase.RUN_START):
-        await run_phase(run, Phase.RUN_START, phase_context(run, RunStartContext))
 
 
 async def switch_agent(run: Run) -> Blocked | None:
@@ -69,13 +88,18 @@ def _check_backend(run: Run, agent: ResolvedAgent) -> None:
 
 
 async def _activate(run: Run, agent: ResolvedAgent) -> None:
-    env, services = agent.env, run.services
-    run.profile = ProfileAccess(services.profile, env.profile_keys, services.clock)
-    run.own = env.own_objects(run.identity, agent.spec)
-    for plugin in env.activated:
+    _equip(run, agent)
+    for plugin in agent.env.activated:
         command = plugin.on_activate(agent.spec)
         if command is not None:
             await submit(run, command)
+
+
+def _equip(run: Run, agent: ResolvedAgent) -> None:
+    """Give the agent's plugins what lives only in this process."""
+    env, services = agent.env, run.services
+    run.profile = ProfileAccess(services.profile, env.profile_keys, services.clock)
+    run.own = env.own_objects(run.identity, agent.spec)
 
 
 def _take_in_messages(run: Run) -> None:

@@ -22,6 +22,9 @@ from .outcomes import StepOutcome
 from .run import Run
 from .tool_calls.batch import run_calls
 
+DEADLINE = "deadline"
+"""Who has decided when nobody did before the deadline."""
+
 
 def check_decision(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> bool:
     """Whether the decision still has to be taken; False when exactly this one was taken before.
@@ -37,6 +40,8 @@ def check_decision(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> boo
         raise InvalidInput(what="The decision", problem="it neither resumes nor cancels")
     if ticket.status is not TicketStatus.OPEN:
         raise AlreadyDecided(ticket_id=ticket.ticket_id, status=ticket.status.value)
+    if decision.decision_id == expiry_id(ticket.ticket_id):
+        return _is_due(ticket, decision, now_ms)
     if ticket.expires_at is not None and now_ms > ticket.expires_at:
         raise AlreadyDecided(ticket_id=ticket.ticket_id, status="expired")
     if ticket.deciders is not None and decision.decided_by not in ticket.deciders:
@@ -46,6 +51,22 @@ def check_decision(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> boo
         violations = JsonSchema(schema, what="the response schema").violations(decision.result)
         if violations:
             raise InvalidInput(what="The decision's result", problem="; ".join(violations))
+    return True
+
+
+def expiry_id(ticket_id: str) -> str:
+    """The id of the decision that the runtime itself takes when a deadline has passed."""
+    return f"expiry:{ticket_id}"
+
+
+def _is_due(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> bool:
+    """Let the runtime's own decision pass once the deadline has, and only as the ticket says."""
+    if ticket.expires_at is None or now_ms <= ticket.expires_at:
+        raise InvalidInput(what="The decision", problem="the ticket's deadline has not passed")
+    is_own = decision.decided_by == DEADLINE and decision.action == ticket.on_expiry
+    if not is_own or decision.result is not None or decision.arguments is not None:
+        # Whoever guesses the id must not decide otherwise, nor in a decider's place.
+        raise InvalidInput(what="The decision", problem="its id is kept for the passed deadline")
     return True
 
 
@@ -88,6 +109,8 @@ def take_decisions(run: Run, decisions: Sequence[tuple[str, ToolCallResume]]) ->
             ticket, status=TicketStatus.DECIDED, decision=given, updated_at=now
         )
         run.tickets[ticket.call_id] = decided
+        # The call is executed once more, and so are the hooks before it.
+        run.hooked = run.hooked - {ticket.call_id}
         run.journal.tickets[decided.ticket_id] = decided
         run.state.update(TOOL_CALL_STATES, (ToolCallState.of(decided),))
 

@@ -7,28 +7,35 @@ the transcript, the journal and the state together.
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import msgspec
 
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.content import ContentBlock, text_of
+from awaken.contracts.dispatch import Release
+from awaken.contracts.errors import AwakenError, LeaseLost
 from awaken.contracts.events import AgentEvent, StepStart
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import Cancelled, RunStatus, Termination
 from awaken.contracts.loop_state import PENDING_MESSAGES, RUN_LIFECYCLE, StopStats
 from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall
+from awaken.contracts.phases import Phase
 from awaken.contracts.profile import ProfileAccess, ProfileStore
 from awaken.contracts.runs import RunRecord, RunRequest, Waiting
 from awaken.contracts.state import Clear, MutationBatch
+from awaken.contracts.storage import Store, ToolRecord
 from awaken.contracts.suspension import Ticket
 from awaken.contracts.transcript import Transcript
 
 from .alarm import Alarm
+from .bookmark import BOOKMARK, Answered, Bookmark, Owed, stored_bookmark
 from .cancellation import CancellationToken, TaskCancels
 from .inbox import Inbox
 from .journal import Journal
+from .leases import RunHandedOver
 from .limits import Limits, ToolSlots
 from .resolution.registry import RegistrySnapshot
 from .resolution.resolver import ResolvedAgent
@@ -54,9 +61,16 @@ class UnfinishedAnswer(Protocol):
         """What was streamed so far, one event per block."""
         ...
 
+    def said(self) -> tuple[ContentBlock, ...]:
+        """What was said so far."""
+        ...
+
     def give_up_calls(self, reason: str) -> None:
         """Tell whoever saw calls begin that they will not come."""
         ...
+
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -71,6 +85,7 @@ class Run:
     """The registry version that this run keeps from start to end."""
     request: RunRequest
     services: Services
+    store: Store
     state: StateStore
     journal: Journal
     feed: EventFeed
@@ -115,6 +130,32 @@ class Run:
     """The model turn that is being streamed."""
     on_open: Callable[[], None] | None = None
     """Called once the run is durable."""
+    passed: frozenset[Phase] = frozenset()
+    """Phases of the run and of its step whose hooks have acted."""
+    hooked: frozenset[str] = frozenset()
+    """Calls of the step whose hooks before execution have acted."""
+    owed: Owed | None = None
+    """A call whose result is written and whose hooks have not acted yet."""
+    answer: Answered | None = None
+    """Present once the model has answered in this step."""
+    is_step_over: bool = False
+    """Whether everything of the step is done but its end."""
+    verdict: Termination | None = None
+    """How the run ends when its step is over, as far as that is known."""
+    batch_base: int | None = None
+    """The state revision that the calls of the step that run now were started on."""
+    is_recovered: bool = False
+    """Whether another process has begun what is executed here."""
+    ended_before: Termination | None = None
+    """How a plugin, or the way out, had ended the run there."""
+    is_streaming_again: bool = False
+    """Whether readers may have seen the beginning of the answer that is asked for again."""
+    lost: Mapping[str, ToolRecord] = field(default_factory=lambda: _NOTHING)
+    """What the tool journal knows of calls that another process left without a result."""
+    attempts: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    """How often such a call was started before, if it has to be run again."""
+    has_input: bool = False
+    """Whether queued input may be there that the run could take in."""
 
     @property
     def cancel_cause(self) -> str:
@@ -131,6 +172,11 @@ class Run:
         """How the run was ended by a plugin or a rule, or None while it goes on."""
         lifecycle = self.state.get(RUN_LIFECYCLE)
         return lifecycle.termination if lifecycle.status is RunStatus.DONE else None
+
+    @property
+    def stopped_by(self) -> AwakenError | None:
+        """Why the run stops here without an outcome; None while it goes on or ends properly."""
+        return self.journal.closed_by
 
     @property
     def is_cancelled(self) -> bool:
@@ -172,6 +218,10 @@ class Run:
         self.step_calls = ()
         self.step_failures = 0
         self.is_step_open = True
+        self.is_step_over = False
+        self.answer = self.verdict = self.batch_base = None
+        if self.passed or self.hooked:
+            self.passed, self.hooked = self.passed & _OF_RUN, frozenset()
         self.show(StepStart(message_id=self.step_message_id))
 
     def append(self, message: Message) -> None:
@@ -206,10 +256,50 @@ class Run:
         """Keep messages for later: the transcript has no place for them while calls wait."""
         self.state.update(PENDING_MESSAGES, (*self.state.get(PENDING_MESSAGES), *messages))
 
+    def lose_lease(self) -> None:
+        """Stop at once and write nothing more: somebody else has the thread."""
+        self._stop(LeaseLost(thread_id=self.identity.thread_id))
+
+    def hand_over(self) -> None:
+        """Stop without an outcome, so that another process goes on from the last commit."""
+        self._stop(RunHandedOver(run_id=self.identity.run_id))
+
+    def _stop(self, reason: AwakenError) -> None:
+        self.journal.close(reason)
+        self.token.cancel(reason.code)
+
     async def flush(self) -> None:
         """Make everything pending durable."""
-        # Changed state goes along with the record of the run that it belongs to.
-        await self.journal.flush(self.state, self.record if self.state.changed else None)
+        await self.journal.flush(self.state, self._record_to_flush)
+
+    def _record_to_flush(self) -> RunRecord | None:
+        if self.journal.lease is None:
+            # Changed state goes along with the record of the run that it belongs to.
+            return self.record if self.state.changed or self.journal.has_run_state else None
+        self.record = msgspec.structs.replace(
+            self.record, usage=self.usage, active_agent_id=self.identity.active_agent_id
+        )
+        self.journal.keep(BOOKMARK, stored_bookmark(self._bookmark()))
+        return self.record
+
+    def _bookmark(self) -> Bookmark:
+        base, written = self.batch_base, self.state.written
+        changed = (name for name, at in written.items() if base is not None and at > base)
+        return Bookmark(
+            step=self.step,
+            is_step_open=self.is_step_open,
+            message_id=self.step_message_id,
+            answer=self.answer,
+            is_over=self.is_step_over,
+            failures=self.step_failures,
+            output_retries=self.output_retries,
+            passed=self.passed,
+            hooked=self.hooked,
+            owed=self.owed,
+            written=tuple(sorted(changed)),
+            verdict=self.verdict,
+            termination=self.termination,
+        )
 
     async def flush_record(
         self,
@@ -218,19 +308,33 @@ class Run:
         termination: Termination | None = None,
         waiting: Waiting | None = None,
     ) -> None:
-        """Make everything pending durable together with the run's record."""
-        now = self.services.clock.now_ms()
-        active = self.identity.active_agent_id
-        self.record = msgspec.structs.replace(
-            self.record,
-            status=status,
-            active_agent_id=active,
-            waiting=waiting,
-            termination=termination,
-            final_output=(self.response or None) if status is not RunStatus.RUNNING else None,
-            steps=self.step,
-            usage=self.usage,
-            finished_at=now if status is RunStatus.DONE else None,
-            updated_at=now,
-        )
-        await self.journal.flush(self.state, self.record)
+        """Make everything pending durable together with the run's record.
+
+        A run that ends or waits lets its thread go in the same commit.
+        """
+        is_running = status is RunStatus.RUNNING
+
+        def record() -> RunRecord:
+            now = self.services.clock.now_ms()
+            self.record = msgspec.structs.replace(
+                self.record,
+                status=status,
+                active_agent_id=self.identity.active_agent_id,
+                waiting=waiting,
+                termination=termination,
+                final_output=None if is_running else self.response or None,
+                steps=self.step - 1 if self.is_step_open else self.step,
+                usage=self.usage,
+                finished_at=now if status is RunStatus.DONE else None,
+                updated_at=now,
+            )
+            if is_running and self.journal.lease is not None:
+                self.journal.keep(BOOKMARK, stored_bookmark(self._bookmark()))
+            return self.record
+
+        lease = self.journal.lease
+        is_released = lease is not None and not is_running and not lease.is_kept
+        await self.journal.flush(self.state, record, Release() if is_released else None)
+
+
+_OF_RUN = frozenset({Phase.RUN_START, Phase.RUN_END})

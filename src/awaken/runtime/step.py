@@ -14,9 +14,10 @@ from awaken.contracts.plugins import (
 )
 from awaken.contracts.state import StateCommand
 
+from .bookmark import Answered
 from .contexts import phase_context
 from .inference import infer
-from .outcomes import CONTINUE, Finish, StepOutcome
+from .outcomes import CONTINUE, SUSPEND, Finish, StepOutcome
 from .phases.commands import commit_command
 from .phases.runner import has_work, run_phase
 from .run import Run
@@ -30,19 +31,67 @@ async def take_step(run: Run) -> StepOutcome:
     if (ending := run.ending) is not None:
         return Finish(termination=ending)
     response = await _infer(run)
-    calls = _write_answer(run, response)
+    _write_answer(run, response)
+    return await _follow(run, response)
+
+
+async def finish_step(run: Run) -> StepOutcome:
+    """Do what is left of a step that another process began; nothing durable is done again."""
+    if run.is_step_over:
+        return _known_outcome(run)
+    if run.answer is None:
+        return await take_step(run)
+    response = StreamResult(
+        content=run.partial,
+        tool_calls=run.step_calls,
+        stop_reason=StopReason.MAX_TOKENS if run.answer.is_cut else None,
+        dropped_calls=run.answer.dropped_calls,
+    )
+    run.partial, run.step_calls = (), run.step_calls[: run.services.limits.calls_per_step]
+    return await _follow(run, response)
+
+
+def _known_outcome(run: Run) -> StepOutcome:
+    """What a step came to whose end was not written."""
+    if run.verdict is None:
+        return SUSPEND if run.tickets else CONTINUE
+    output = run.agent.output
+    if output is not None and isinstance(run.verdict, NaturalEnd):
+        run.output = output.decode(run.response)
+    return Finish(termination=run.verdict)
+
+
+async def _follow(run: Run, response: StreamResult) -> StepOutcome:
+    """Do what the answer asks for."""
+    calls = response.tool_calls
     await _after_inference(run, response)
     if (ending := run.ending) is not None:
-        interrupt(run, calls)
+        interrupt(run, _still_open(run, calls))
         return Finish(termination=ending)
     if not calls:
         return _answered(run, response)
-    outcome = await run_calls(run, run.step_calls)
+    outcome = await (_run_open_calls(run) if run.is_recovered else run_calls(run, run.step_calls))
     _refuse_rest(run, calls)
     _write_hint(run, response)
     if (ending := run.ending) is not None and outcome is CONTINUE:
         return Finish(termination=ending)
     return outcome
+
+
+async def _run_open_calls(run: Run) -> StepOutcome:
+    """Run what is left of the calls of a step that another process may have begun."""
+    rest = tuple(it for it in _still_open(run, run.step_calls) if it.id not in run.tickets)
+    is_row_ended = not run.agent.spec.parallel_tools and any(
+        not ticket.asked_by for ticket in run.tickets.values()
+    )
+    if run.verdict is None and not is_row_ended:
+        return await run_calls(run, rest)
+    interrupt(run, rest)
+    return SUSPEND if run.verdict is None else Finish(termination=run.verdict)
+
+
+def _still_open(run: Run, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+    return tuple(call for call in calls if call.id in run.open_calls)
 
 
 async def _prepare(run: Run) -> None:
@@ -69,12 +118,15 @@ async def _infer(run: Run) -> StreamResult:
         raise
 
 
-def _write_answer(run: Run, response: StreamResult) -> tuple[ToolCall, ...]:
+def _write_answer(run: Run, response: StreamResult) -> None:
     """Append the answer to the transcript before anything can stop the run.
 
     One that neither says nor asks for anything is left out: no vendor would take it back.
     """
     calls = response.tool_calls
+    if run.journal.lease is not None:
+        is_cut = response.stop_reason is StopReason.MAX_TOKENS
+        run.answer = Answered(is_cut=is_cut, dropped_calls=response.dropped_calls)
     run.step_calls = calls[: run.services.limits.calls_per_step]
     if calls or response.text.strip():
         run.append(
@@ -86,7 +138,6 @@ def _write_answer(run: Run, response: StreamResult) -> tuple[ToolCall, ...]:
                 metadata=run.metadata,
             )
         )
-    return calls
 
 
 async def _after_inference(run: Run, response: StreamResult) -> None:
@@ -124,7 +175,8 @@ def _ask_again(run: Run, error: OutputInvalid) -> StepOutcome:
 def _refuse_rest(run: Run, calls: tuple[ToolCall, ...]) -> None:
     """Answer the calls that are too many for one step; after the others, to keep the order."""
     limit = run.services.limits.calls_per_step
-    interrupt(run, calls[limit:], f"Not executed: at most {limit} calls in one step.")
+    text = f"Not executed: at most {limit} calls in one step."
+    interrupt(run, _still_open(run, calls[limit:]), text)
 
 
 def _write_hint(run: Run, response: StreamResult) -> None:

@@ -1,4 +1,4 @@
-"""The real clock and the real id source: the only place that asks the machine for either."""
+"""The real clock and the real id source of a runtime that nobody gave others."""
 
 import os
 import random
@@ -6,19 +6,9 @@ import time
 import weakref
 from functools import partial
 
+from awaken.contracts.clock import SystemClock
 
-class SystemClock:
-    """The machine's clock."""
-
-    __slots__ = ()
-
-    def now_ms(self) -> int:
-        """Milliseconds since the Unix epoch."""
-        return time.time_ns() // 1_000_000
-
-    def monotonic_ms(self) -> int:
-        """Milliseconds that never go back."""
-        return time.monotonic_ns() // 1_000_000
+__all__ = ["SystemClock", "Uuid7Source"]
 
 
 _COUNTER_MAX = 0xFFF

@@ -2,9 +2,11 @@
 
 Belongs here: conformance suites, fake time and ids, scripted models, schedules and crash points.
 Does not: anything that production code needs.
-May import: contracts and the runtime. Never a store, a provider or pytest.
+May import: everything below it. Names no concrete store, and only `fixtures` needs pytest.
 """
 
+from .agent_reports import AgentReport, AgentViolated
+from .agent_simulation import simulate_agent
 from .event_order import assert_valid_events, check_events
 from .fakes import EventRecorder, FakeClock, LoopClock, SequentialIds
 from .scripted_model import (
@@ -37,6 +39,8 @@ from .transcripts import (
 __all__ = [
     "PROFILE_CHECKS",
     "STORE_CHECKS",
+    "AgentReport",
+    "AgentViolated",
     "Chunks",
     "EventRecorder",
     "FakeClock",
@@ -62,4 +66,5 @@ __all__ = [
     "openai_problems",
     "replay",
     "simulate",
+    "simulate_agent",
 ]

@@ -122,9 +122,11 @@ class ScriptedModel:
         """Every request so far, each with its own copy of the list of messages."""
         self.open_streams = 0
         """Streams that began and neither ended nor were closed."""
-        self._usage = usage
-        self._cycle = cycle
-        self._plans = [_plan_or_callable(entry, usage) for entry in entries]
+        self.entries = tuple(entries)
+        """The script as it was given."""
+        self.usage = usage
+        self.is_cycle = cycle
+        self._plans = [_plan_or_callable(entry, usage) for entry in self.entries]
         self._used = 0
         self._call_count = 0
 
@@ -158,7 +160,7 @@ class ScriptedModel:
 
     async def _next_plan(self, request: InferenceRequest) -> "_Plan":
         plans, used = self._plans, self._used
-        if not plans or (used >= len(plans) and not self._cycle):
+        if not plans or (used >= len(plans) and not self.is_cycle):
             raise ScriptExhausted(used)
         self._used = used + 1
         plan = plans[used % len(plans)]
@@ -167,7 +169,7 @@ class ScriptedModel:
         answer = plan(request)
         if inspect.isawaitable(answer):
             answer = await answer
-        return _plan(answer, self._usage)
+        return _plan(answer, self.usage)
 
     def _call_events(self, call: "_Call") -> list[ModelEvent]:
         call_id = call.call_id

@@ -115,8 +115,13 @@ def replay(
     return run(SimulatedLoop(policy(seed), max_steps=max_steps), scenario)
 
 
-def run(loop: SimulatedLoop, scenario: Scenario[T]) -> T:
-    """Run a scenario to its end, hold it to owning its tasks, and close the loop."""
+def run(
+    loop: SimulatedLoop, scenario: Scenario[T], *, meant: type[BaseException] | tuple[()] = ()
+) -> T:
+    """Run a scenario to its end, hold it to owning its tasks, and close the loop.
+
+    Failures of the kind `meant` are part of the scenario and need not be looked at.
+    """
 
     async def owning() -> T:
         result = await scenario()
@@ -127,7 +132,7 @@ def run(loop: SimulatedLoop, scenario: Scenario[T]) -> T:
     try:
         result = loop.run_until_complete(loop.create_task(owning(), name="scenario"))
         # Not earlier: a done-callback that looks at the failure may still have been queued.
-        if failures := loop.unseen_failures():
+        if failures := [it for it in loop.unseen_failures() if not isinstance(it, meant)]:
             raise UnseenFailure("failed and nobody looked", map(repr, failures)) from failures[0]
         return result
     finally:

@@ -102,6 +102,9 @@ def test_texts_of_errors_are_stable(
 def test_only_what_may_work_later_is_retryable() -> None:
     tree = [error for error in every_error() if error.__module__ == "awaken.contracts.errors"]
     assert {error.code for error in tree if error.retryable} == {
-        "thread_busy",
+        "queue_full",
+        "store_full",
         "store_unavailable",
+        "thread_busy",
+        "thread_claimed",
     }

@@ -15,7 +15,12 @@ import msgspec
 from awaken.contracts.errors import AwakenError, PluginFailed
 from awaken.contracts.loop_state import PENDING_ACTIONS
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import PhaseContext, PhaseHook
+from awaken.contracts.plugins import (
+    AfterToolExecuteContext,
+    BeforeToolExecuteContext,
+    PhaseContext,
+    PhaseHook,
+)
 from awaken.contracts.record import Record
 from awaken.contracts.state import StateCommand
 from awaken.runtime.concurrency import gathered
@@ -36,9 +41,10 @@ class PhaseReport(Record, frozen=True, kw_only=True):
 
 
 def has_work(run: Run, phase: Phase) -> bool:
-    """Whether anything would happen in the phase."""
+    """Whether anything would happen in the phase that has not happened before a crash."""
     env = run.agent.env
-    return phase in env.hooks or phase in env.observers or bool(run.state.get(PENDING_ACTIONS))
+    is_busy = phase in env.hooks or phase in env.observers or bool(run.state.get(PENDING_ACTIONS))
+    return is_busy and phase not in run.passed
 
 
 async def run_phase(run: Run, phase: Phase, context: PhaseContext) -> PhaseReport:
@@ -50,6 +56,7 @@ async def run_phase(run: Run, phase: Phase, context: PhaseContext) -> PhaseRepor
     env = run.agent.env
     effects = await _gather(run, env.hooks.get(phase, ()), context)
     report = await execute_actions(run, phase, context)
+    _note(run, phase, context)
     if phase in env.observers:
         # Observers have effects: what they act on is durable before they run.
         await run.flush()
@@ -62,6 +69,16 @@ async def run_phase(run: Run, phase: Phase, context: PhaseContext) -> PhaseRepor
         failed=report.failed,
         effects=effects.plus(report.effects),
     )
+
+
+def _note(run: Run, phase: Phase, context: PhaseContext) -> None:
+    """Note that the hooks have acted, before anything can make their work durable."""
+    if isinstance(context, BeforeToolExecuteContext):
+        run.hooked = run.hooked | {context.call.id}
+    elif isinstance(context, AfterToolExecuteContext):
+        run.owed = None
+    else:
+        run.passed = run.passed | {phase}
 
 
 async def _gather(

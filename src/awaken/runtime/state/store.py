@@ -85,6 +85,10 @@ class StateStore:
         """Whether the key has a value."""
         return key.name in self._values or key.name in self._stored
 
+    def find_key(self, name: str) -> StateKey[Any, Any] | None:
+        """The key that is registered under a name, or None."""
+        return self._keys.get(name)
+
     def commit(self, batch: MutationBatch) -> int:
         """Apply a batch whole; returns the revision.
 

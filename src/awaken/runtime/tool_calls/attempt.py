@@ -45,8 +45,8 @@ class Attempt:
     """A call on its way from the model's request to its result; its tool's way back to the run."""
 
     __slots__ = (
-        "_run", "arguments", "arguments_hash", "call", "context", "deadline", "is_late", "number",
-        "output", "resume", "tool", "updates",
+        "_run", "arguments", "arguments_hash", "call", "context", "deadline", "is_again", "is_late",
+        "number", "output", "resume", "tool", "updates",
     )  # fmt: skip
 
     def __init__(self, run: Run, call: ToolCall, resume: ToolCallResume | None) -> None:
@@ -59,10 +59,12 @@ class Attempt:
         self.context: ToolContext | None = None
         self.output: ToolOutput | None = None
         self.updates: tuple[tuple[str, str, object], ...] = ()
-        self.number = 1
+        self.number = run.attempts.get(call.id, 0) + 1 if run.attempts else 1
         self.deadline = 0.0
         """When the tool must be over, in the loop's time; once late, when it is given up."""
         self.is_late = False
+        self.is_again = False
+        """Whether the call was run once more, on fresh state."""
 
     @property
     def is_journalled(self) -> bool:
@@ -96,7 +98,7 @@ def prepared(run: Run, call: ToolCall, resume: ToolCallResume | None = None) -> 
     """Make an attempt whose arguments fit its tool; otherwise it already has its error result."""
     attempt = Attempt(run, call, resume)
     if resume is not None:
-        attempt.output = _decided(run, call, resume)
+        attempt.output = decided(run, call, resume)
         if attempt.output is not None:
             return attempt
     try:
@@ -135,6 +137,7 @@ def finished(run: Run, attempt: Attempt) -> ToolRecord:
         status=ToolRecordStatus.FINISHED,
         result=attempt.output.result,
         updates=attempt.updates,
+        reads=tuple(sorted(attempt.context.state.reads)) if attempt.context is not None else (),
     )
 
 
@@ -143,7 +146,7 @@ async def perform(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolOutput:
     call = attempt.call
     attempt.updates = ()
     try:
-        output = _storable(run, attempt, await _executed(run, attempt, snapshot))
+        output = storable(run, attempt, await _executed(run, attempt, snapshot))
     except ToolError as error:
         output = failed(call.name, error)
     except asyncio.CancelledError:
@@ -166,7 +169,7 @@ async def perform(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolOutput:
 async def _executed(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolOutput:
     tool = attempt.tool
     assert tool is not None
-    context = attempt.context = _context(run, attempt, snapshot)
+    context = attempt.context = context_of(run, attempt, snapshot)
     slot = run.services.tool_slots.of(tool)
     if slot is None:
         return await tool.execute(attempt.arguments, context)
@@ -176,7 +179,7 @@ async def _executed(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolOutpu
         return await tool.execute(attempt.arguments, context)
 
 
-def _storable(run: Run, attempt: Attempt, output: ToolOutput) -> ToolOutput:
+def storable(run: Run, attempt: Attempt, output: ToolOutput) -> ToolOutput:
     """Return the output as it is kept, and note its updates if they are to be journalled."""
     if attempt.is_journalled:
         attempt.updates = _journalled(output.command)
@@ -186,7 +189,7 @@ def _storable(run: Run, attempt: Attempt, output: ToolOutput) -> ToolOutput:
 
 def _journalled(command: StateCommand) -> tuple[tuple[str, str, object], ...]:
     try:
-        return tuple(
+        updates = tuple(
             (op.key.name, "update", msgspec.to_builtins(op.update))
             if isinstance(op, Update)
             else (op.key.name, "clear", None)
@@ -195,6 +198,9 @@ def _journalled(command: StateCommand) -> tuple[tuple[str, str, object], ...]:
     except TypeError as error:
         message = f"a state update has no JSON form: {error}"
         raise ToolInternalError(message) from error
+    actions = ((it.key, "schedule", msgspec.to_builtins(it)) for it in command.actions)
+    effects = ((it.key, "emit", it.payload) for it in command.effects)
+    return (*updates, *actions, *effects)
 
 
 def timeout_of(run: Run, attempt: Attempt) -> int:
@@ -225,7 +231,7 @@ def _known_tool(run: Run, call: ToolCall) -> Tool:
     return tool
 
 
-def _decided(run: Run, call: ToolCall, resume: ToolCallResume) -> ToolOutput | None:
+def decided(run: Run, call: ToolCall, resume: ToolCallResume) -> ToolOutput | None:
     """The output of a call whose decision is its result; its tool is not even looked up."""
     if resume.action is DecisionAction.CANCEL:
         message = None if resume.result is not None else resume.reason or DECLINED
@@ -238,7 +244,8 @@ def _decided(run: Run, call: ToolCall, resume: ToolCallResume) -> ToolOutput | N
     return ToolOutput(result=kept(run, call.name, ToolResult.success(call.name, heard.result)))
 
 
-def _context(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolContext:
+def context_of(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolContext:
+    """What the tool of an attempt can see and use."""
     call = attempt.call
     context = ToolContext(
         run=run.identity,

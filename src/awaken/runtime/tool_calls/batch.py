@@ -34,6 +34,7 @@ from .attempt import (
     timeout_of,
 )
 from .gate import ask_gates
+from .recalled import recalled
 from .results import kept
 from .settle import (
     CANCELLED,
@@ -60,15 +61,16 @@ async def run_calls(
     passed: list[Attempt] = []
     for index, call in enumerate(calls):
         resume = resumes.get(call.id)
-        decision = await _gated(run, call, resume, passed)
-        if isinstance(decision, Block):
-            await _refuse(run, call, decision, resume)
-            interrupt(run, tuple(calls[index + 1 :]))
-            return Finish(termination=Blocked(reason=decision.reason))
-        if decision is not None:
-            await settle(run, call, _answer(run, call, decision), resume, is_gated=True)
-            continue
-        passed.append(prepared(run, call, resume))
+        attempt = await recalled(run, call, resume) if run.lost else None
+        if attempt is None:
+            decision = await _gated(run, call, resume, passed)
+            if isinstance(decision, Block):
+                return await _refuse(run, call, decision, calls[index + 1 :], resume)
+            if decision is not None:
+                await settle(run, call, _answer(run, call, decision), resume, is_gated=True)
+                continue
+            attempt = prepared(run, call, resume)
+        passed.append(attempt)
         if not is_parallel:
             await _execute(run, passed)
             if call.id in run.tickets:
@@ -93,9 +95,19 @@ async def _gated(
     return await ask_gates(run, call, resume)
 
 
-async def _refuse(run: Run, call: ToolCall, decision: Block, resume: ToolCallResume | None) -> None:
+async def _refuse(
+    run: Run,
+    call: ToolCall,
+    decision: Block,
+    rest: Sequence[ToolCall],
+    resume: ToolCallResume | None,
+) -> StepOutcome:
+    """Answer a call that a gate blocked; it ends the run, and the calls behind it never run."""
     result = ToolResult.error(call.name, decision.reason, code="blocked")
+    run.verdict = Blocked(reason=decision.reason)
     await settle(run, call, ToolOutput(result=result), resume)
+    interrupt(run, tuple(rest))
+    return Finish(termination=run.verdict)
 
 
 def _answer(run: Run, call: ToolCall, decision: GateDecision) -> ToolOutput:
@@ -121,6 +133,8 @@ async def _execute_group(run: Run, attempts: Sequence[Attempt]) -> None:
         interrupt(run, tuple(attempt.call for attempt in attempts))
         return
     running = [attempt for attempt in attempts if attempt.output is None]
+    is_recalled = run.is_recovered and any(it.context is not None for it in attempts)
+    run.batch_base = 0 if is_recalled else run.state.revision
     siblings = _started(run, running)
     settled = 0
     try:
@@ -129,6 +143,7 @@ async def _execute_group(run: Run, attempts: Sequence[Attempt]) -> None:
                 await _settle(run, attempts[settled])
                 settled += 1
             if settled == len(attempts):
+                run.batch_base = None
                 return
             if run.journal.tool_records or run.journal.has_announcements:
                 # What is known becomes durable and visible before slower calls are waited for.
@@ -139,7 +154,7 @@ async def _execute_group(run: Run, attempts: Sequence[Attempt]) -> None:
         try:
             await siblings.stop(run.services.limits.cancel_grace_ms / 1000)
         finally:
-            _note_finished(siblings, running)
+            _note_finished(run, siblings, running)
             _answer_rest(run, attempts[settled:], CANCELLED if is_cancelled else INTERRUPTED)
         raise
 
@@ -148,7 +163,7 @@ async def _before(run: Run, attempts: Sequence[Attempt]) -> None:
     """Run the hooks before execution, then make the intents durable."""
     hooked = has_work(run, Phase.BEFORE_TOOL_EXECUTE)
     for attempt in attempts:
-        if attempt.output is None and hooked:
+        if attempt.output is None and hooked and attempt.call.id not in run.hooked:
             context = tool_phase_context(
                 run, BeforeToolExecuteContext, attempt.call, attempt.resume
             )
@@ -233,17 +248,17 @@ def _is_stale(run: Run, attempt: Attempt) -> bool:
 
 async def _again(run: Run, attempt: Attempt) -> ToolOutput:
     """Run a repeatable tool once more on fresh state; others get a typed conflict."""
-    assert attempt.tool is not None
     assert attempt.output is not None
     if attempt.output.result.status is ToolStatus.ERROR:
         return ToolOutput(result=attempt.output.result)
-    if not attempt.tool.descriptor.is_repeatable:
+    if attempt.tool is None or not attempt.tool.descriptor.is_repeatable:
         return _conflict(attempt)
     decision = await _gated(run, attempt.call, attempt.resume, [])
     if decision is not None:
         return _stopped(run, attempt.call, decision)
     attempt.output = None
     attempt.number += 1
+    attempt.is_again = True
     if attempt.is_journalled:
         run.journal.tool_records.append(intent(run, attempt))
         await run.flush()
@@ -275,12 +290,15 @@ def _conflict(attempt: Attempt) -> ToolOutput:
     )
 
 
-def _note_finished(siblings: Siblings[ToolOutput], running: Sequence[Attempt]) -> None:
+def _note_finished(run: Run, siblings: Siblings[ToolOutput], running: Sequence[Attempt]) -> None:
     """Take over the outputs that nobody has collected; a later attempt makes the first void."""
     for attempt, task in zip(running, siblings.tasks, strict=True):
         is_over = task.done() and not task.cancelled() and task.exception() is None
-        if is_over and attempt.number == 1 and attempt.output is None:
+        if is_over and not attempt.is_again and attempt.output is None:
             attempt.output = task.result()
+            if run.stopped_by is not None and attempt.is_journalled:
+                # Whoever goes on with the run must not do it again.
+                run.journal.tool_records.append(finished(run, attempt))
 
 
 def _answer_rest(run: Run, unsettled: Sequence[Attempt], text: str) -> None:

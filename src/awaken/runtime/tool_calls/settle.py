@@ -25,6 +25,7 @@ from awaken.contracts.suspension import (
 )
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools import ToolOutput
+from awaken.runtime.bookmark import Owed
 from awaken.runtime.contexts import tool_phase_context
 from awaken.runtime.phases.commands import commit_command, dispatch_effects
 from awaken.runtime.phases.runner import has_work, run_phase
@@ -63,8 +64,16 @@ async def settle(
     if result.status is ToolStatus.PENDING or not has_work(run, Phase.AFTER_TOOL_EXECUTE):
         return
     # Hooks are foreign code: what the tool did is durable before they run.
+    run.owed = Owed(call=call, result=result, resume=resume)
     await run.flush()
-    context = tool_phase_context(run, AfterToolExecuteContext, call, resume, result=result)
+    await run_hooks_after(run, run.owed)
+
+
+async def run_hooks_after(run: Run, owed: Owed) -> None:
+    """Run the hooks that follow a call whose result is durable."""
+    context = tool_phase_context(
+        run, AfterToolExecuteContext, owed.call, owed.resume, result=owed.result
+    )
     await run_phase(run, Phase.AFTER_TOOL_EXECUTE, context)
 
 
@@ -185,6 +194,7 @@ def _open_ticket(run: Run, call: ToolCall, wanted: SuspendTicket, *, is_gated: b
         resume_mode=mode,
         suspension=wanted.suspension,
         expires_at=wanted.expires_at,
+        on_expiry=wanted.on_expiry,
         deciders=wanted.deciders,
         asked_by=wanted.asked_by,
         answered=(*before.answered, before.question) if before is not None else (),

@@ -2,9 +2,12 @@
 
 from bisect import bisect_left, bisect_right
 
+from awaken.contracts.dispatch import RunDispatch
+from awaken.contracts.errors import CursorExpired
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages import MessageRecord, Visibility, record_of
 from awaken.contracts.queries import (
+    DispatchQuery,
     MessageQuery,
     Order,
     Page,
@@ -94,16 +97,36 @@ def list_runs(tables: Tables, query: RunQuery) -> Page[RunRecord]:
     return page_of(tuple(runs[query.offset : query.offset + query.limit]), len(runs), query)
 
 
+def list_dispatches(tables: Tables, query: DispatchQuery) -> Page[RunDispatch]:
+    """Dispatches that fit, oldest first, ties by id."""
+    found = list(tables.dispatches.values())
+    if query.thread_id is not None:
+        thread = tables.threads.get(query.thread_id)
+        ids = () if thread is None else thread.dispatch_ids
+        found = [tables.dispatches[dispatch_id] for dispatch_id in ids]
+    if query.status is not None:
+        found = [dispatch for dispatch in found if dispatch.status is query.status]
+    found.sort(key=lambda dispatch: (dispatch.created_at, dispatch.dispatch_id))
+    return page_of(tuple(found[query.offset : query.offset + query.limit]), len(found), query)
+
+
 def list_events(thread: StoredThread, after: int, limit: int) -> tuple[LoggedEvent, ...]:
-    """Events with a sequence number above `after`, at most `limit` of them."""
-    seq = max(after, 0)
-    last = min(seq + max(limit, 0), len(thread.events))
+    """Events with a sequence number above `after`, at most `limit` of them.
+
+    Raises:
+        CursorExpired: Events after that number were purged.
+    """
+    purged = thread.purged_seq
+    if 0 < after < purged:
+        raise CursorExpired(thread_id=thread.shown.id, purged_seq=purged)
+    seq = max(after, purged)
+    last = min(seq + max(limit, 0), thread.event_seq)
     found: list[LoggedEvent] = []
     history = list(thread.applied.values())
     place = bisect_right(history, seq, key=_event_seq)
     while seq < last:
         applied = history[place]
-        for event in thread.events[seq : min(applied.receipt.event_seq, last)]:
+        for event in thread.events[seq - purged : min(applied.receipt.event_seq, last) - purged]:
             seq += 1
             found.append(
                 LoggedEvent(

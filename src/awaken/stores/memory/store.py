@@ -1,5 +1,9 @@
 """The memory store: one method per promise of the ports, each told in its own module."""
 
+from collections.abc import Sequence
+from itertools import islice
+
+from awaken.contracts.clock import Clock, SystemClock
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages import MessageRecord
 from awaken.contracts.queries import MessageQuery, Page, RunQuery, ThreadQuery, page_of
@@ -10,19 +14,21 @@ from awaken.contracts.storage import (
     CommitReceipt,
     DeleteStrategy,
     OutboxEntry,
+    StreamCheckpoint,
     ToolRecord,
 )
 from awaken.contracts.suspension import Ticket
 from awaken.contracts.threads import Thread
 from awaken.contracts.transcript import Transcript
+from awaken.stores.rules.claims import check_holder
 
 from .commits import apply_commit
 from .lineage import delete_thread, save_thread
 from .listings import list_events, list_messages, list_runs, list_threads
-from .tables import Tables
+from .mailbox import MemoryMailbox
 
 
-class MemoryStore:
+class MemoryStore(MemoryMailbox):
     """A `Store` in this process; what it holds lives as long as this object.
 
     Use it from one event loop. No method suspends, so every call is atomic to every other task
@@ -30,9 +36,12 @@ class MemoryStore:
     copied: they are frozen, and the JSON inside them must not be changed afterwards.
     """
 
-    def __init__(self, name: str = "memory") -> None:
+    def __init__(
+        self, name: str = "memory", *, clock: Clock | None = None, is_shared: bool = False
+    ) -> None:
+        super().__init__(clock or SystemClock())
         self.name = name
-        self._tables = Tables()
+        self.is_shared = is_shared
 
     async def open(self) -> None:
         """Do nothing: the store is always ready."""
@@ -60,12 +69,26 @@ class MemoryStore:
 
         A retry of any but the thread's last commit is compared by its expected version only.
         """
-        return apply_commit(self._tables, commit)
+        return apply_commit(self._tables, self._queues, self._claims, commit)
 
     async def find_commit(self, commit_id: str, thread_id: str) -> CommitReceipt | None:
         """Return the receipt of an applied commit, or None if it was never applied."""
         thread = self._tables.threads.get(thread_id)
         return None if thread is None else thread.receipt(commit_id)
+
+    async def save_checkpoint(
+        self, checkpoint: StreamCheckpoint, fencing_token: str | None = None
+    ) -> None:
+        """Keep what was streamed so far; of a run that is not open, nothing is kept."""
+        thread = self._tables.threads.get(checkpoint.thread_id)
+        check_holder(thread, checkpoint.thread_id, fencing_token)
+        open_run = None if thread is None else thread.open_run
+        if open_run is not None and open_run.run_id == checkpoint.run_id:
+            self._tables.checkpoints[checkpoint.run_id] = checkpoint
+
+    async def find_checkpoint(self, run_id: str) -> StreamCheckpoint | None:
+        """Return the checkpoint of a turn that was not finished, or None."""
+        return self._tables.checkpoints.get(run_id)
 
     async def list_tool_records(self, run_id: str) -> tuple[ToolRecord, ...]:
         """Return the newest journal entry of each tool call of a run."""
@@ -116,18 +139,16 @@ class MemoryStore:
     async def list_events(
         self, thread_id: str, *, after: int = 0, limit: int = 1000
     ) -> tuple[LoggedEvent, ...]:
-        """Return the events after a sequence number, in order."""
+        """Return the events after a sequence number, in order; 0 begins with the oldest kept."""
         thread = self._tables.threads.get(thread_id)
         return () if thread is None else list_events(thread, after, limit)
 
-    def fence(self, thread_id: str, token: str) -> None:
-        """Refuse from now on every commit to the thread that carries another fencing token.
+    async def list_outbox(self, *, limit: int = 100) -> tuple[OutboxEntry, ...]:
+        """Return what waits to be sent, in the order it was committed."""
+        waiting = self._tables.outbox.values()
+        return tuple(entry for _, entry in islice(waiting, max(limit, 0)))
 
-        Stands in for a claim. A commit without a token is still accepted.
-        """
-        self._tables.fences[thread_id] = token
-
-    def outbox(self, thread_id: str) -> tuple[OutboxEntry, ...]:
-        """Return what a thread's commits want sent, in the order they were committed."""
-        thread = self._tables.threads.get(thread_id)
-        return () if thread is None else thread.outbox
+    async def delete_outbox(self, entry_ids: Sequence[str]) -> None:
+        """Forget entries that were sent; unknown ones are ignored."""
+        for entry_id in entry_ids:
+            self._tables.outbox.pop(entry_id, None)

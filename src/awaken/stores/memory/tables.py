@@ -5,18 +5,25 @@ a `LoggedEvent`, a `MessageRecord`) is built when they ask for it. Few container
 other containers, so that the garbage collector has little to look at in a store of many threads.
 """
 
+from collections.abc import Iterable, Iterator, Mapping
+
+from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import IdempotencyConflict
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.messages import Message
 from awaken.contracts.record import Record
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.state import StoredValue
-from awaken.contracts.storage import Commit, CommitReceipt, OutboxEntry, ToolRecord
+from awaken.contracts.storage import (
+    Commit,
+    CommitReceipt,
+    OutboxEntry,
+    StreamCheckpoint,
+    ToolRecord,
+)
 from awaken.contracts.suspension import Ticket
-from awaken.contracts.threads import Thread, ThreadMetadata
-
-OpenCalls = dict[str, tuple[str, ...]]
-"""Calls without a result, each with the open or decided tickets that it waits on."""
+from awaken.contracts.threads import Thread
+from awaken.stores.rules.head import ThreadHead
 
 
 class AppliedCommit(Record, frozen=True, kw_only=True):
@@ -27,74 +34,65 @@ class AppliedCommit(Record, frozen=True, kw_only=True):
     run_id: str | None
 
 
-class StoredThread:
+class Lease:
+    """How long a claim lasts. A keeper may move it from another thread, so it is never copied."""
+
+    __slots__ = ("shown_until", "thread_id", "token", "until")
+
+    def __init__(self, thread_id: str, token: str) -> None:
+        self.thread_id = thread_id
+        self.token = token
+        self.until = 0
+        """When the claim may be taken back, by the monotonic clock."""
+        self.shown_until = 0
+        """The same, as people read it, by the wall clock."""
+
+
+class StoredThread(ThreadHead):
     """One thread and everything of it."""
 
     __slots__ = (
         "applied",
+        "dispatch_ids",
         "events",
         "last_commit",
-        "latest_run",
-        "live_tickets",
+        "lease",
         "message_ids",
         "messages",
-        "open_calls",
-        "open_run",
-        "outbox",
+        "purged_seq",
+        "queue",
         "run_ids",
         "run_state",
-        "shown",
+        "served_at",
         "state",
         "ticket_ids",
-        "updated_at",
-        "version",
     )
 
     def __init__(self, shown: Thread) -> None:
-        self.shown = shown
-        """Lineage, metadata and pointers; `view` adds what every commit changes."""
-        self.version = 0
-        self.updated_at = shown.metadata.updated_at
+        super().__init__(shown)
         self.messages: list[Message] = []
-        self.message_ids: dict[str | None, None] = {}
-        self.open_calls: OpenCalls = {}
-        """Tool calls without a result, in call order."""
+        self.message_ids: set[str] = set()
+        """The ids that could be sent again; those that runs made are fresh."""
         self.state: dict[str, StoredValue] = {}
         self.events: list[AgentEvent] = []
-        self.outbox: tuple[OutboxEntry, ...] = ()
+        """The events after `purged_seq`."""
+        self.purged_seq = 0
+        """Events up to this number were purged."""
         self.run_ids: tuple[str, ...] = ()
-        self.latest_run: RunRecord | None = None
-        self.open_run: RunRecord | None = None
         self.run_state: dict[str, StoredValue] = {}
         """Run-scoped keys of the open run; gone when it ends."""
         self.ticket_ids: tuple[str, ...] = ()
-        self.live_tickets: dict[str, Ticket] = {}
-        """Open and decided tickets of the open run; gone when it ends."""
         self.applied: dict[str, AppliedCommit] = {}
         """Every commit by its id, in the order of the versions they made."""
         self.last_commit: Commit | None = None
         """Kept whole, to compare a retry with."""
-
-    def view(self) -> Thread:
-        """Return the thread as readers see it."""
-        shown, metadata, latest = self.shown, self.shown.metadata, self.latest_run
-        return Thread(
-            id=shown.id,
-            resource_id=shown.resource_id,
-            parent_thread_id=shown.parent_thread_id,
-            metadata=ThreadMetadata(
-                created_at=metadata.created_at,
-                updated_at=self.updated_at,
-                title=metadata.title,
-                custom=metadata.custom,
-            ),
-            active_run_id=shown.active_run_id,
-            open_run_id=shown.open_run_id,
-            latest_run_id=shown.latest_run_id,
-            latest_run_updated_at=0 if latest is None else latest.updated_at,
-            version=self.version,
-            message_count=len(self.messages),
-        )
+        self.lease: Lease | None = None
+        """Of the claim; present exactly while there is one."""
+        self.served_at = 0
+        """When the thread last had its turn."""
+        self.queue: list[tuple[int, int, str]] = []
+        """Its queued dispatches in their order: priority, number of arrival, id."""
+        self.dispatch_ids: tuple[str, ...] = ()
 
     def receipt(self, commit_id: str) -> CommitReceipt | None:
         """Return the receipt of an applied commit, or None."""
@@ -123,7 +121,21 @@ class StoredThread:
 class Tables:
     """All threads, and what must be found without knowing the thread."""
 
-    __slots__ = ("fences", "open_tickets", "runs", "threads", "tickets", "tool_records")
+    __slots__ = (
+        "arrivals",
+        "checkpoints",
+        "dedupe_keys",
+        "dispatches",
+        "leases",
+        "open_tickets",
+        "outbox",
+        "queued_count",
+        "run_dispatches",
+        "runs",
+        "threads",
+        "tickets",
+        "tool_records",
+    )
 
     def __init__(self) -> None:
         self.threads: dict[str, StoredThread] = {}
@@ -132,15 +144,93 @@ class Tables:
         self.open_tickets: dict[str, Ticket] = {}
         self.tool_records: dict[str, dict[tuple[int, str], ToolRecord]] = {}
         """By run, then by step and call id: some models use the same call ids in every step."""
-        self.fences: dict[str, str] = {}
+        self.outbox: dict[str, tuple[str, OutboxEntry]] = {}
+        """By entry id, with the thread that it came from."""
+        self.checkpoints: dict[str, StreamCheckpoint] = {}
+        self.dispatches: dict[str, RunDispatch] = {}
+        self.arrivals: dict[str, int] = {}
+        """The place of each dispatch in the order they came."""
+        self.dedupe_keys: dict[tuple[str, str], str] = {}
+        """The dispatch of each thread's dedupe key."""
+        self.run_dispatches: dict[str, tuple[str, ...]] = {}
+        """The dispatches that name a run."""
+        self.leases: dict[str, Lease] = {}
+        """The lease of each claim, by its token."""
+        self.queued_count = 0
+
+    def find_run(self, run_id: str) -> RunRecord | None:
+        """Return a run of any thread."""
+        return self.runs.get(run_id)
+
+    def find_ticket(self, ticket_id: str) -> Ticket | None:
+        """Return a ticket of any thread."""
+        return self.tickets.get(ticket_id)
+
+    def find_dispatch(self, dispatch_id: str) -> RunDispatch | None:
+        """Return a dispatch of any thread."""
+        return self.dispatches.get(dispatch_id)
+
+    def parents(self) -> Mapping[str, str | None]:
+        """The parent of each thread."""
+        return _Parents(self.threads)
+
+    def has_messages(self, thread_id: str, ids: Iterable[str]) -> bool:
+        """Whether the thread has a message of one of these ids."""
+        thread = self.threads.get(thread_id)
+        return thread is not None and not thread.message_ids.isdisjoint(ids)
 
     def remove(self, thread_id: str) -> None:
         """Forget a thread and everything of it."""
         thread = self.threads.pop(thread_id)
-        self.fences.pop(thread_id, None)
         for run_id in thread.run_ids:
-            del self.runs[run_id]
+            self.runs.pop(run_id, None)
             self.tool_records.pop(run_id, None)
+            self.checkpoints.pop(run_id, None)
         for ticket_id in thread.ticket_ids:
-            del self.tickets[ticket_id]
+            self.tickets.pop(ticket_id, None)
             self.open_tickets.pop(ticket_id, None)
+        self.queued_count -= len(thread.queue)
+        if thread.lease is not None:
+            self.leases.pop(thread.lease.token, None)
+        for dispatch_id in thread.dispatch_ids:
+            self.forget_dispatch(self.dispatches[dispatch_id])
+        for entry_id in [id_ for id_, (owner, _) in self.outbox.items() if owner == thread_id]:
+            del self.outbox[entry_id]
+
+    def forget_dispatch(self, dispatch: RunDispatch) -> None:
+        """Forget a dispatch that is in no queue any more; its thread still lists its id."""
+        dispatch_id = dispatch.dispatch_id
+        del self.dispatches[dispatch_id], self.arrivals[dispatch_id]
+        if dispatch.dedupe_key is not None:
+            self.dedupe_keys.pop((dispatch.thread_id, dispatch.dedupe_key), None)
+        self.unname_run(dispatch)
+
+    def unname_run(self, dispatch: RunDispatch) -> None:
+        """Forget that a dispatch names its run."""
+        named = self.run_dispatches.pop(dispatch.run_id)
+        left = tuple(id_ for id_ in named if id_ != dispatch.dispatch_id)
+        if left:
+            self.run_dispatches[dispatch.run_id] = left
+
+    def name_run(self, dispatch: RunDispatch) -> None:
+        """Remember that a dispatch names its run."""
+        named = self.run_dispatches.get(dispatch.run_id, ())
+        self.run_dispatches[dispatch.run_id] = (*named, dispatch.dispatch_id)
+
+
+class _Parents(Mapping[str, str | None]):
+    """The parents of all threads, read where they are."""
+
+    __slots__ = ("_threads",)
+
+    def __init__(self, threads: dict[str, StoredThread]) -> None:
+        self._threads = threads
+
+    def __getitem__(self, thread_id: str) -> str | None:
+        return self._threads[thread_id].shown.parent_thread_id
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._threads)
+
+    def __len__(self) -> int:
+        return len(self._threads)

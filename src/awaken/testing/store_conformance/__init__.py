@@ -1,21 +1,29 @@
 """What every store must do: checks that take an opened, empty store and raise if it fails.
 
 Belongs here: behaviour that the ports promise. Does not: how a store does it.
-A new store is done when each of `STORE_CHECKS` (and `PROFILE_CHECKS`) passes on a fresh one::
-
-    store = MyStore()
-    await store.open()
-    await check(store)
+A new store is done when `await check(store)` passes for each of `STORE_CHECKS` (and
+`PROFILE_CHECKS`) on a fresh, opened one. Some checks let time pass: a store whose `clock` can
+`advance` is spared the wait, any other waits less than a second each.
 """
 
 from . import (
+    checkpoints,
+    claiming,
     commits,
     concurrency,
+    deliveries,
     events,
+    fencing,
+    interrupts,
+    leases,
     listings,
     profiles,
+    recoveries,
+    releases,
+    retention,
     runs,
     state,
+    submissions,
     threads,
     tickets,
     transcripts,
@@ -32,6 +40,16 @@ STORE_CHECKS: tuple[StoreCheck, ...] = (
     *listings.CHECKS,
     *events.CHECKS,
     *concurrency.CHECKS,
+    *submissions.CHECKS,
+    *claiming.CHECKS,
+    *releases.CHECKS,
+    *leases.CHECKS,
+    *recoveries.CHECKS,
+    *interrupts.CHECKS,
+    *fencing.CHECKS,
+    *deliveries.CHECKS,
+    *checkpoints.CHECKS,
+    *retention.CHECKS,
 )
 PROFILE_CHECKS: tuple[ProfileCheck, ...] = profiles.CHECKS
 

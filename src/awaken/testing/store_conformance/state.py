@@ -102,7 +102,7 @@ async def the_journal_keeps_the_newest_entry_of_each_call(store: Store) -> None:
         result=result,
         attempt=2,
         arguments_hash="abc",
-        updates=(("count", 1), ("names", ["x"])),
+        updates=(("count", "update", 1), ("names", "update", ["x"])),
     )
     await writer.commit(tool_records=(finished,))
     assert await store.list_tool_records(RUN) == (finished, tool_record("c-2"))

@@ -1,16 +1,24 @@
 """Short ways to write commits and to see what they did. Knows ports only, no store."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import msgspec
 
 from awaken.contracts.content import Text
+from awaken.contracts.dispatch import Claim, DispatchStatus, LeaseNews, RunDispatch
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.messages import Message, Role, ToolCall
 from awaken.contracts.profile import ProfileStore
-from awaken.contracts.queries import LIMIT_MAX, MessageQuery, RunQuery, ThreadQuery
-from awaken.contracts.runs import RunRecord, Waiting, WaitingReason
+from awaken.contracts.queries import (
+    LIMIT_MAX,
+    DispatchQuery,
+    MessageQuery,
+    RunQuery,
+    ThreadQuery,
+)
+from awaken.contracts.runs import RunRecord, RunRequest, Waiting, WaitingReason
 from awaken.contracts.state import StoredValue
 from awaken.contracts.storage import Commit, CommitReceipt, Store, ToolRecord
 from awaken.contracts.suspension import Ticket, ToolCallResume
@@ -22,6 +30,10 @@ E = TypeVar("E", bound=Exception)
 THREAD, RUN = "thread-1", "run-1"
 CREATED, RUNNING = RunStatus.CREATED, RunStatus.RUNNING
 WAITING, DONE = RunStatus.WAITING, RunStatus.DONE
+QUEUED, CLAIMED = DispatchStatus.QUEUED, DispatchStatus.CLAIMED
+SHORT_MS, LONG_MS = 40, 600_000
+"""A lease that a check lets run out, and one that lasts longer than any check."""
+TIME_BOUND_S = 30
 
 
 class Writer:
@@ -76,7 +88,80 @@ async def everything(store: Store) -> list[object]:
         seen.append(await store.list_messages(thread.id, MessageQuery(limit=LIMIT_MAX)))
         seen.append(await store.list_events(thread.id))
     seen.extend([await store.list_tool_records(run.run_id) for run in runs.items])
+    seen.extend([await store.find_checkpoint(run.run_id) for run in runs.items])
+    seen.append(await store.list_dispatches(DispatchQuery(limit=LIMIT_MAX)))
+    seen.append(await store.list_outbox())
     return seen
+
+
+async def elapse(store: Store, ms: int) -> None:
+    """Let the store's time pass: at once where it has a clock to advance, else by waiting."""
+    advance = getattr(getattr(store, "clock", None), "advance", None)
+    if advance is not None:
+        advance(ms)
+        return
+    until = await store.now_ms() + ms + 1
+    async with asyncio.timeout(TIME_BOUND_S):
+        while True:
+            left = until - await store.now_ms()
+            if left <= 0:
+                return
+            await asyncio.sleep(left / 1000)
+
+
+async def extend(store: Store, *tokens: str, lease_ms: int = LONG_MS) -> tuple[LeaseNews, ...]:
+    """Extend leases as a worker does: in a thread of its own, with a keeper of its own."""
+
+    def work() -> tuple[LeaseNews, ...]:
+        keeper = store.lease_keeper()
+        try:
+            return keeper.extend(tokens, lease_ms)
+        finally:
+            keeper.close()
+
+    return await asyncio.to_thread(work)
+
+
+async def queue(store: Store, *names: str, **fields: Any) -> list[RunDispatch]:
+    """Queue dispatches of these ids, one after the other."""
+    return [await store.enqueue(dispatch(name, **fields)) for name in names]
+
+
+async def claim(store: Store, lease_ms: int = LONG_MS, token: str = "token-1") -> RunDispatch:
+    """Claim the dispatch that is next; there must be one."""
+    found = await store.claim("worker", token, lease_ms)
+    assert len(found) == 1, "nothing was claimed"
+    return found[0]
+
+
+async def claimed_ids(store: Store, limit: int = 1, token: str = "token-n") -> list[str]:
+    """Claim what is due and return its ids."""
+    found = await store.claim("worker", token, LONG_MS, limit=limit)
+    return [dispatch.dispatch_id for dispatch in found]
+
+
+async def find(store: Store, dispatch_id: str) -> RunDispatch:
+    """Return a dispatch that must exist."""
+    found = await store.find_dispatch(dispatch_id)
+    assert found is not None, f"dispatch {dispatch_id} is gone"
+    return found
+
+
+def dispatch(dispatch_id: str, thread_id: str = THREAD, **fields: Any) -> RunDispatch:
+    """Build a dispatch that asks for something of its own."""
+    known: dict[str, Any] = {
+        "dispatch_id": dispatch_id,
+        "thread_id": thread_id,
+        "run_id": f"run-of-{dispatch_id}",
+        "request": RunRequest(agent_id="agent", thread_id=thread_id, messages=(said("m-1"),)),
+        "request_hash": f"hash of {dispatch_id}",
+    }
+    return RunDispatch(**(known | fields))
+
+
+def taking(token: str = "token-f", lease_ms: int = LONG_MS) -> dict[str, Any]:
+    """The parts of a commit that takes its thread."""
+    return {"fencing_token": token, "claim": Claim(worker_id="process", lease_ms=lease_ms)}
 
 
 def run(run_id: str = RUN, status: RunStatus = RUNNING, **fields: Any) -> RunRecord:

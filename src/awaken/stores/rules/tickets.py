@@ -8,10 +8,10 @@ from awaken.contracts.runs import RunRecord
 from awaken.contracts.storage import Commit
 from awaken.contracts.suspension import Ticket
 
-from .tables import StoredThread, Tables
+from .head import Found, ThreadHead
 
 
-def check_tickets(tables: Tables, commit: Commit, open_run: RunRecord | None) -> None:
+def check_tickets(found: Found, commit: Commit, open_run: RunRecord | None) -> None:
     """Check the tickets of a commit; `open_run` is the thread's open run after it.
 
     Raises:
@@ -30,7 +30,7 @@ def check_tickets(tables: Tables, commit: Commit, open_run: RunRecord | None) ->
         is_of_open_run = open_run is not None and ticket.run_id == open_run.run_id
         if ticket.status is TicketStatus.OPEN and not is_of_open_run:
             raise _invalid(ticket, "it is open, but its run is not")
-        old = tables.tickets.get(ticket.ticket_id)
+        old = found.find_ticket(ticket.ticket_id)
         if old is not None:
             _check_move(old, ticket)
 
@@ -50,36 +50,26 @@ def _check_move(old: Ticket, new: Ticket) -> None:
         raise AlreadyDecided(ticket_id=old.ticket_id, status=str(old.status))
 
 
-def check_no_open_ticket(thread: StoredThread, tickets: Iterable[Ticket]) -> None:
+def check_no_open_ticket(head: ThreadHead, tickets: Iterable[Ticket]) -> None:
     """Check that the end of the thread's run leaves nobody a ticket to decide in vain.
 
     Raises:
         InvalidRecord: A ticket of the run stays open.
     """
-    after = thread.live_tickets | {ticket.ticket_id: ticket for ticket in tickets}
+    after = head.live_tickets | {ticket.ticket_id: ticket for ticket in tickets}
     for ticket in after.values():
         if ticket.status is TicketStatus.OPEN:
             raise _invalid(ticket, "its run ends, and it stays open")
 
 
-def apply_tickets(
-    tables: Tables, thread: StoredThread, tickets: Iterable[Ticket], open_run: RunRecord | None
-) -> None:
-    """Keep tickets that were checked."""
+def live_after(head: ThreadHead, tickets: Iterable[Ticket], open_run: RunRecord | None) -> None:
+    """Keep the open and decided tickets of the open run with its thread."""
     for ticket in tickets:
-        ticket_id = ticket.ticket_id
-        if ticket_id not in tables.tickets:
-            thread.ticket_ids += (ticket_id,)
-        tables.tickets[ticket_id] = ticket
-        if ticket.status is TicketStatus.OPEN:
-            tables.open_tickets[ticket_id] = ticket
-        else:
-            tables.open_tickets.pop(ticket_id, None)
         is_of_open_run = open_run is not None and ticket.run_id == open_run.run_id
         if is_of_open_run and ticket.status is not TicketStatus.CLOSED:
-            thread.live_tickets[ticket_id] = ticket
+            head.live_tickets[ticket.ticket_id] = ticket
         else:
-            thread.live_tickets.pop(ticket_id, None)
+            head.live_tickets.pop(ticket.ticket_id, None)
 
 
 def _invalid(ticket: Ticket, problem: str) -> InvalidRecord:

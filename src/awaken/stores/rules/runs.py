@@ -7,14 +7,14 @@ from awaken.contracts.lifecycle import RUN_TRANSITIONS, RunStatus, check_transit
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.threads import Thread
 
+from .head import Found, ThreadHead
 from .lineage import check_parent
-from .tables import StoredThread, Tables
 
 RUNNING, WAITING, DONE = RunStatus.RUNNING, RunStatus.WAITING, RunStatus.DONE
 
 
 def checked_open_run(
-    thread: StoredThread, run: RunRecord, known: RunRecord | None
+    thread: ThreadHead, run: RunRecord, known: RunRecord | None
 ) -> RunRecord | None:
     """Check a run record and return the thread's open run after it.
 
@@ -44,8 +44,8 @@ def checked_open_run(
 
 
 def projected(
-    tables: Tables,
-    thread: StoredThread,
+    found: Found,
+    thread: ThreadHead,
     shown: Thread,
     run: RunRecord,
     known: RunRecord | None,
@@ -68,5 +68,5 @@ def projected(
         return after
     if known is not None:
         return msgspec.structs.replace(after, parent_thread_id=shown.parent_thread_id)
-    check_parent(tables, shown.id, after.parent_thread_id)
+    check_parent(found.parents(), shown.id, after.parent_thread_id)
     return after

@@ -12,7 +12,7 @@ from awaken.contracts.record import Record
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.suspension import Ticket
 
-from .tables import OpenCalls
+from .head import OpenCalls
 
 _TOOL = Role.TOOL  # Bound once: Python 3.11 reads a member through its class slowly.
 

@@ -1,0 +1,187 @@
+"""Control of runs that execute here, elsewhere, later, or not any more.
+
+A run that executes in this process is told directly. For every other one the store is asked, and
+what is wanted is written there, so that it holds whoever executes the run.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from awaken.contracts.bus import Signal
+from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
+from awaken.contracts.errors import ThreadBusy, UnknownAgent, UnknownRun
+from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination
+from awaken.contracts.messages import Message
+from awaken.contracts.runs import (
+    DecisionReceipt,
+    RunRecord,
+    RunRequest,
+    RunResult,
+    SteerReceipt,
+)
+from awaken.contracts.suspension import ToolCallResume
+from awaken.runtime.engine import RunEngine
+
+from .node import Node
+
+_AT_REST = (RunStatus.WAITING, RunStatus.DONE)
+
+
+class RunControl:
+    """Waits for runs, cancels, decides and steers them, wherever they are."""
+
+    def __init__(self, engine: RunEngine, node: Node) -> None:
+        self._engine = engine
+        self._node = node
+        self._store = node.store
+
+    async def wait(self, run_id: str, timeout_ms: int | None) -> RunResult:
+        """Wait until a run ends or waits for a decision.
+
+        Raises:
+            UnknownRun: There is no such run.
+            TimeoutError: It takes too long.
+        """
+        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+            if self._engine.active.of_run(run_id) is None:
+                await self._come_to_rest(run_id)
+            try:
+                return await self._engine.wait(run_id)
+            except UnknownRun:
+                return _undelivered(await self._dispatch(run_id))
+
+    async def record(self, run_id: str) -> RunRecord:
+        """Return a run's record; of one that is still queued, what it will begin with.
+
+        Raises:
+            UnknownRun: There is no such run.
+        """
+        record = await self._store.load_run(run_id)
+        return record if record is not None else _before(await self._dispatch(run_id))
+
+    async def cancel(self, id_: str) -> bool:
+        """Cancel by run, thread or dispatch id; False when there is nothing to cancel."""
+        if self._engine.active.find(id_) is not None:
+            return await self._engine.cancel(id_)
+        try:
+            if await self._engine.cancel(id_):
+                return True
+        except (ThreadBusy, UnknownAgent):
+            # Executed elsewhere, or by an agent that this process does not have.
+            pass
+        return await self._node.mailbox.cancel(id_)
+
+    async def decide(
+        self, decisions: Sequence[tuple[str, ToolCallResume]]
+    ) -> tuple[DecisionReceipt, ...]:
+        """Take decisions on tickets of one run, all or none, and let the run go on.
+
+        Raises:
+            UnknownTicket: A ticket does not exist, or belongs to another run than the first.
+            AlreadyDecided: A ticket was decided otherwise or closed.
+        """
+        try:
+            return await self._engine.decide(decisions)
+        except (ThreadBusy, UnknownAgent):
+            # Executed elsewhere, or by an agent that this process does not have.
+            return await self._node.mailbox.decide(decisions)
+
+    async def steer(self, id_: str, messages: Sequence[Message]) -> SteerReceipt:
+        """Send messages into a running run; it takes them in before its next inference."""
+        if not self._store.is_shared:
+            return self._engine.steer(id_, messages)
+        running = await self._running(id_)
+        if running is None:
+            return SteerReceipt(is_accepted=False)
+        request = RunRequest(thread_id=running.thread_id, messages=tuple(messages))
+        receipt = await self._node.mailbox.submit(request, mode=InputMode.STEER)
+        active = self._engine.active.of_run(running.run_id)
+        if active is not None:
+            active.look_for_input()
+        return SteerReceipt(
+            is_accepted=True, run_id=running.run_id, message_ids=receipt.message_ids
+        )
+
+    async def _come_to_rest(self, run_id: str) -> None:
+        """Wait for a run that is queued or executes elsewhere."""
+        changed = asyncio.Event()
+
+        def hear(signal: Signal) -> None:
+            if signal.run_id == run_id:
+                changed.set()
+
+        pause = self._node.mailbox.services.config.poll_ms / 1000
+        unsubscribe = self._node.bus.subscribe(hear)
+        try:
+            while not await self._is_at_rest(run_id):
+                # Signals may be lost: the store is asked from time to time.
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), pause)
+                changed.clear()
+        finally:
+            unsubscribe()
+
+    async def _is_at_rest(self, run_id: str) -> bool:
+        if self._engine.active.of_run(run_id) is not None:
+            return True
+        record = await self._store.load_run(run_id)
+        if record is None:
+            return (await self._dispatch(run_id)).status.is_terminal
+        # What nobody else can see and does not execute here stays as it is.
+        return record.status in _AT_REST or not self._store.is_shared
+
+    async def _running(self, id_: str) -> RunRecord | None:
+        """The run of a run or thread id, if it executes somewhere."""
+        thread = await self._store.load_thread(id_)
+        record = await self._store.load_run(
+            thread.active_run_id or id_ if thread is not None else id_
+        )
+        return record if record is not None and record.status is RunStatus.RUNNING else None
+
+    async def _dispatch(self, run_id: str) -> RunDispatch:
+        dispatch = await self._store.find_dispatch_of_run(run_id)
+        if dispatch is None:
+            raise UnknownRun(run_id=run_id)
+        return dispatch
+
+
+def _before(dispatch: RunDispatch) -> RunRecord:
+    """What is known of a run that has not begun, or never will."""
+    termination = _termination(dispatch)
+    return RunRecord(
+        run_id=dispatch.run_id,
+        thread_id=dispatch.thread_id,
+        agent_id=dispatch.request.agent_id or "",
+        status=RunStatus.CREATED if termination is None else RunStatus.DONE,
+        termination=termination,
+        dispatch_id=dispatch.dispatch_id,
+        created_at=dispatch.created_at,
+        finished_at=dispatch.completed_at,
+        updated_at=dispatch.updated_at,
+    )
+
+
+def _undelivered(dispatch: RunDispatch) -> RunResult:
+    """The result of a run that never began."""
+    record = _before(dispatch)
+    return RunResult(
+        run_id=record.run_id,
+        thread_id=record.thread_id,
+        agent_id=record.agent_id,
+        status=record.status,
+        termination=record.termination,
+    )
+
+
+def _termination(dispatch: RunDispatch) -> Termination | None:
+    match dispatch.status:
+        case DispatchStatus.CANCELLED:
+            return Cancelled(cause=dispatch.cancel_cause or "user")
+        case DispatchStatus.SUPERSEDED:
+            return Cancelled(cause="superseded")
+        case DispatchStatus.DEAD_LETTER:
+            message = dispatch.last_error or "it could not be delivered"
+            return Failed(message=message, code="dead_letter")
+        case _:
+            return None

@@ -1,0 +1,81 @@
+"""One process among those that share a store: its mailbox, its leases and its worker."""
+
+import importlib
+import os
+import socket
+from collections.abc import Awaitable, Callable
+
+from awaken.buses.memory import MemoryBus
+from awaken.contracts.bus import Bus
+from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.storage import Store
+from awaken.mailbox.config import MailboxConfig
+from awaken.mailbox.heartbeat import Heartbeat
+from awaken.mailbox.mailbox import Mailbox
+from awaken.mailbox.sweeper import Sweeper
+from awaken.mailbox.worker import Worker
+from awaken.runtime.engine import RunEngine
+from awaken.runtime.leases import LeaseBook
+
+
+class Node:
+    """Everything durable of a runtime besides its engine.
+
+    Opened, it can send input and control runs wherever they execute. With a worker it also
+    executes what is queued, and takes over what others left behind.
+    """
+
+    def __init__(
+        self, store: Store, clock: Clock, ids: IdSource, config: MailboxConfig, bus: Bus | None
+    ) -> None:
+        self.store = store
+        self.bus = bus or bus_of(store)
+        self.mailbox = Mailbox(store, self.bus, clock, ids, config)
+        # People look for the process; the rest tells those apart that have the same number.
+        self.worker_id = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(3).hex()}"
+        self._heartbeat = Heartbeat(store, clock, ids, config, self.worker_id)
+        self._sweeper = Sweeper(self.mailbox)
+        self._worker: Worker | None = None
+
+    @property
+    def leases(self) -> LeaseBook | None:
+        """Keeps the leases of this process; None when nobody else can see the store."""
+        return self._heartbeat if self.store.is_shared else None
+
+    @property
+    def worker(self) -> Worker | None:
+        """The worker, once it was started."""
+        return self._worker
+
+    async def open(self) -> None:
+        """Connect to the store and to the other processes."""
+        await self.store.open()
+        await self.bus.open()
+
+    def start_worker(self, engine: RunEngine) -> None:
+        """Begin to execute what is queued; calling it twice is harmless."""
+        if self._worker is None:
+            self._worker = Worker(engine, self.mailbox, self._heartbeat, worker_id=self.worker_id)
+            self._worker.start()
+            self._sweeper.start()
+
+    async def close(self, stop_runs: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Stop claiming, drain, give back what is left, then let go of everything."""
+        await self._sweeper.stop()
+        if self._worker is not None:
+            await self._worker.stop()
+            self._worker = None
+        if stop_runs is not None:
+            await stop_runs()
+        await self._heartbeat.close()
+        await self.bus.close()
+        await self.store.close()
+
+
+def bus_of(store: Store) -> Bus:
+    """The bus that reaches whoever shares the store; where there is none, polling has to do."""
+    if store.name.startswith("postgresql:"):
+        # Imported when it is asked for: most users have no Postgres driver.
+        bus: Bus = importlib.import_module("awaken.buses.postgres").bus_of(store)
+        return bus
+    return MemoryBus()

@@ -1,0 +1,44 @@
+"""A store for operators: looks and acts from outside, executes nothing."""
+
+from types import TracebackType
+
+from awaken.contracts.storage import Store
+from awaken.mailbox.config import MailboxConfig
+from awaken.mailbox.mailbox import Mailbox
+from awaken.runtime.system import SystemClock, Uuid7Source
+
+from .node import Node
+from .stores import opened_store
+
+
+class Operator:
+    """Reads a store and controls its runs; needs none of the agents that execute there.
+
+    Use it as an async context manager.
+    """
+
+    def __init__(self, store: Store | str, config: MailboxConfig | None = None) -> None:
+        config = config or MailboxConfig()
+        self._node = Node(opened_store(store), SystemClock(), Uuid7Source(), config, None)
+
+    @property
+    def store(self) -> Store:
+        """Threads, messages, runs, tickets, events and dispatches."""
+        return self._node.store
+
+    @property
+    def mailbox(self) -> Mailbox:
+        """Submits, decides, cancels and replays, for runs that execute anywhere."""
+        return self._node.mailbox
+
+    async def __aenter__(self) -> "Operator":
+        await self._node.open()
+        return self
+
+    async def __aexit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        await self._node.close()

@@ -1,0 +1,159 @@
+"""What keeps one unfinished run from going on: what it needs and these agents do not have."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from awaken.contracts.errors import AwakenError, KeyCodecError
+from awaken.contracts.loop_state import ACTIVE_AGENT, PENDING_ACTIONS, REQUEST_OPTIONS
+from awaken.contracts.messages import ToolCall
+from awaken.contracts.state import StateKey, StoredValue
+from awaken.contracts.storage import Checkout, ToolRecord, ToolRecordStatus
+from awaken.contracts.suspension import DecisionAction, ResumeMode, Ticket
+from awaken.contracts.tools import Tool
+from awaken.runtime.bookmark import BOOKMARK, read_bookmark
+from awaken.runtime.recovery import latest_turn
+from awaken.runtime.resolution.registry import RegistrySnapshot
+from awaken.runtime.resolution.resolver import ResolvedAgent
+
+V = TypeVar("V")
+
+
+class Resumability:
+    """Judges runs by one set of agents. Every problem is a sentence that names what is missing."""
+
+    def __init__(self, snapshot: RegistrySnapshot) -> None:
+        self._snapshot = snapshot
+        self._declared = _declared_keys(snapshot)
+
+    def active_agent(self, checkout: Checkout) -> str | None:
+        """The agent that a thread was handed over to, if any."""
+        return _value(checkout.state, ACTIVE_AGENT)
+
+    def start_problems(self, agent_id: str, checkout: Checkout) -> list[str]:
+        """What keeps a new run of the agent from beginning on the thread."""
+        return self._with_agent(agent_id, lambda agent: self._state(agent, checkout.state))
+
+    def problems(
+        self, agent_id: str, checkout: Checkout, records: Iterable[ToolRecord]
+    ) -> list[str]:
+        """What keeps the thread's open run from going on."""
+
+        def found(agent: ResolvedAgent) -> Iterator[str]:
+            kept = _value(checkout.run_state, REQUEST_OPTIONS)
+            equipped = agent.with_frontend_tools(kept.frontend_tools if kept else ())
+            yield from self._state(agent, {**checkout.state, **checkout.run_state})
+            yield from _actions(agent, checkout)
+            for ticket in checkout.tickets:
+                yield from _ticket(equipped, ticket)
+            yield from _open_calls(equipped, checkout, records)
+
+        return self._with_agent(agent_id, found)
+
+    def _with_agent(
+        self, agent_id: str, look: Callable[[ResolvedAgent], Iterator[str]]
+    ) -> list[str]:
+        try:
+            agent = self._snapshot.resolve(agent_id)
+        except AwakenError as error:
+            return [str(error)]
+        return list(look(agent))
+
+    def _state(self, agent: ResolvedAgent, stored: Mapping[str, StoredValue]) -> Iterator[str]:
+        for name, value in sorted(stored.items()):
+            key = agent.env.keys.get(name)
+            if name == BOOKMARK:
+                if read_bookmark(value) is None:
+                    yield f"Its place in the run was kept in version {value.version}, unknown here."
+            elif key is not None:
+                yield from _codec_problem(key, value)
+            elif name not in self._declared:
+                yield f"State '{name}' is kept, and no plugin declares it any more."
+
+
+def _declared_keys(snapshot: RegistrySnapshot) -> frozenset[str]:
+    """The state keys that any agent declares: a thread may have met several of them."""
+    names: set[str] = set()
+    for agent_id in snapshot.registries.agents:
+        try:
+            names.update(snapshot.resolve(agent_id).env.keys)
+        except AwakenError:
+            # Whoever needs this agent is told why it cannot be had.
+            continue
+    return frozenset(names)
+
+
+def _codec_problem(key: StateKey[Any, Any], value: StoredValue) -> Iterator[str]:
+    try:
+        key.decode(value)
+    except KeyCodecError as error:
+        yield str(error)
+    except Exception as error:  # noqa: BLE001 - a migration is code of the user's
+        yield f"State '{key.name}' cannot be migrated: {type(error).__name__}: {error}."
+
+
+def _value(stored: Mapping[str, StoredValue], key: StateKey[V, Any]) -> V | None:
+    found = stored.get(key.name)
+    try:
+        return None if found is None else key.decode(found)
+    except KeyCodecError:
+        # The look at the whole state says so.
+        return None
+
+
+def _actions(agent: ResolvedAgent, checkout: Checkout) -> Iterator[str]:
+    for queued in _value(checkout.run_state, PENDING_ACTIONS) or ():
+        if queued.action.key not in agent.env.actions:
+            yield f"Action '{queued.action.key}' is scheduled, and no plugin handles it any more."
+
+
+def _ticket(agent: ResolvedAgent, ticket: Ticket) -> Iterator[str]:
+    plugins = {plugin.name for plugin in agent.env.plugins}
+    if ticket.asked_by and ticket.asked_by not in plugins:
+        yield f"Plugin '{ticket.asked_by}', which asks for ticket '{ticket.ticket_id}', is gone."
+    decision = ticket.decision
+    is_given_up = decision is not None and decision.action is DecisionAction.CANCEL
+    if is_given_up or ticket.resume_mode is ResumeMode.USE_DECISION_AS_TOOL_RESULT:
+        return
+    edited = decision.arguments if decision is not None else None
+    arguments = ticket.arguments if edited is None else edited
+    call = ToolCall(id=ticket.call_id, name=ticket.tool_name, arguments=arguments)
+    yield from _call(agent.tools, call)
+
+
+def _open_calls(
+    agent: ResolvedAgent, checkout: Checkout, records: Iterable[ToolRecord]
+) -> Iterator[str]:
+    """Calls that a process left open: those that are over need their keys, the others a tool."""
+    answer, calls = latest_turn(checkout.messages)
+    mark = answer.metadata if answer is not None else None
+    step = 1 + (mark.step_index or 0) if mark is not None else 0
+    finished = {
+        it.call_id: it
+        for it in records
+        if it.status is ToolRecordStatus.FINISHED and it.step == step
+    }
+    suspended = {ticket.call_id for ticket in checkout.tickets}
+    for call in calls.values():
+        if call.id in suspended:
+            continue
+        if call.id in finished:
+            yield from _updates(agent, finished[call.id])
+        else:
+            yield from _call(agent.tools, call)
+
+
+def _updates(agent: ResolvedAgent, record: ToolRecord) -> Iterator[str]:
+    for name, verb, _ in record.updates:
+        if verb in ("update", "clear") and name not in agent.env.keys:
+            yield f"Tool '{record.tool_name}' changed state '{name}', which nobody declares."
+
+
+def _call(tools: Mapping[str, Tool], call: ToolCall) -> Iterator[str]:
+    tool = tools.get(call.name)
+    if tool is None:
+        yield f"Tool '{call.name}' of call '{call.id}' is gone."
+        return
+    try:
+        tool.validate(call.arguments)
+    except Exception as error:  # noqa: BLE001 - a check is code of the user's
+        yield f"Tool '{call.name}' does not take the arguments of call '{call.id}': {error}"

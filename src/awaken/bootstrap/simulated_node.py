@@ -1,0 +1,162 @@
+"""One process of a simulation: an engine, a worker and a sweeper that need only a virtual loop.
+
+What differs from a real node is how it keeps its leases: by timers of the loop, because a thread
+would live in real time.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from awaken.buses.memory import MemoryBus
+from awaken.contracts.bus import Bus
+from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.errors import StoreUnavailable
+from awaken.contracts.storage import Store
+from awaken.mailbox.config import MailboxConfig
+from awaken.mailbox.heartbeat import Heartbeat
+from awaken.mailbox.mailbox import Mailbox
+from awaken.mailbox.sweeper import Sweeper
+from awaken.mailbox.worker import Worker
+from awaken.runtime.engine import RunEngine
+from awaken.runtime.leases import Lease, LeaseHolder
+from awaken.runtime.limits import Limits, ToolSlots
+from awaken.runtime.resolution.registry import RegistryHandle
+from awaken.runtime.run import Services
+from awaken.stores.memory.profiles import MemoryProfileStore
+from awaken.stores.memory.store import MemoryStore
+
+CONFIG = MailboxConfig(poll_ms=10_000, retention_ms=None, drain_ms=0)
+
+
+def simulated_store(clock: Clock) -> Store:
+    """A store that outlives the processes of a simulation."""
+    return MemoryStore("simulated", clock=clock, is_shared=True)
+
+
+def simulated_bus() -> Bus:
+    """What the processes of a simulation hear each other by."""
+    return MemoryBus()
+
+
+def simulated_mailbox(store: Store, bus: Bus, clock: Clock, ids: IdSource) -> Mailbox:
+    """A client of the simulated processes, in none of them."""
+    return Mailbox(store, bus, clock, ids, CONFIG)
+
+
+class SimulatedNode:
+    """Executes what is queued, as a worker process does."""
+
+    def __init__(
+        self, store: Store, bus: Bus, registry: RegistryHandle, clock: Clock, ids: IdSource
+    ) -> None:
+        mailbox = simulated_mailbox(store, bus, clock, ids)
+        services = Services(
+            clock=clock,
+            ids=ids,
+            limits=Limits(),
+            tool_slots=ToolSlots(),
+            profile=MemoryProfileStore(),
+        )
+        worker_id = ids.new_id()
+        self._heartbeat = LoopHeartbeat(store, clock, ids, CONFIG, worker_id)
+        self._engine = RunEngine(store, registry, services, self._heartbeat)
+        self._worker = Worker(
+            self._engine,
+            mailbox,
+            self._heartbeat,
+            worker_id=worker_id,
+            randomness=lambda: 0.5,
+        )
+        self._sweeper = Sweeper(mailbox)
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._worker.start()
+        self._sweeper.start()
+
+    async def stop(self) -> None:
+        """End as a process does that was asked to."""
+        await self._sweeper.stop()
+        await self._worker.stop()
+        await self._engine.close()
+        await self._heartbeat.close()
+
+
+class LoopHeartbeat(Heartbeat):
+    """Keeps leases alive by timers of the running loop."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        ids: IdSource,
+        config: MailboxConfig,
+        worker_id: str,
+    ) -> None:
+        super().__init__(store, clock, ids, config, worker_id)
+        self._keeper = store.lease_keeper()
+        self._config = config
+        self._holders: dict[str, LeaseHolder] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, lease: Lease, run: LeaseHolder) -> None:
+        """Keep a lease alive until it is forgotten."""
+        self._holders[lease.token] = run
+        if self._timer is None:
+            self._beat_in(self._config.renew_ms / 1000)
+
+    def forget(self, lease: Lease) -> None:
+        """Let a lease go."""
+        self._holders.pop(lease.token, None)
+        if not self._holders:
+            self.forget_all()
+
+    def beat_soon(self) -> None:
+        """Beat at once, because a signal says that there may be news."""
+        if self._holders:
+            self._beat_in(0)
+
+    async def close(self) -> None:
+        """Stop beating."""
+        self.forget_all()
+
+    def forget_all(self) -> None:
+        """Let every lease go."""
+        self._holders.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _beat_in(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._beat_now)
+
+    def _beat_now(self) -> None:
+        self._timer = None
+        for act in self._news(tuple(self._holders)):
+            act()
+        if self._holders:
+            self._beat_in(self._config.renew_ms / 1000)
+
+    def _news(self, tokens: Sequence[str]) -> list[Callable[[], object]]:
+        try:
+            news = self._keeper.extend(tokens, self._config.lease_ms)
+        except StoreUnavailable:
+            return []
+        acts: list[Callable[[], object]] = []
+        for item in news:
+            holder = self._holders.get(item.claim_token)
+            if holder is None:
+                continue
+            if not item.is_held:
+                acts.append(holder.lease_lost)
+            elif item.cancel_cause is not None:
+                acts.append(_cancelling(holder, item.cancel_cause))
+            elif item.has_input:
+                acts.append(holder.look_for_input)
+        return acts
+
+
+def _cancelling(holder: LeaseHolder, cause: str) -> Callable[[], object]:
+    return lambda: holder.cancel(cause)

@@ -1,0 +1,160 @@
+"""Upgrade safety: which unfinished runs of a store would not go on with these agents, and why.
+
+Only reads. The store must have the schema of this version. Models are left out of it: they can
+be changed under a run at any time.
+"""
+
+import dataclasses
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from awaken.authoring.agents import Agent
+from awaken.contracts.dispatch import DispatchStatus, RunDispatch
+from awaken.contracts.errors import CorruptRecord
+from awaken.contracts.identity import present
+from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.plugins import Plugin
+from awaken.contracts.queries import LIMIT_MAX, DispatchQuery, Page, Q, RunQuery, at_cursor
+from awaken.contracts.record import Record
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.specs import AgentSpec
+from awaken.contracts.storage import Checkout, Store
+from awaken.contracts.threads import Thread
+from awaken.contracts.tools import Tool
+from awaken.runtime.resolution.registry import RegistrySnapshot
+from awaken.runtime.resolution.resolver import DEFAULT_AGENT
+
+from .registries import registry_set
+from .resumability import Resumability
+
+T = TypeVar("T")
+
+_UNFINISHED = (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.WAITING)
+_UNDELIVERED = (DispatchStatus.QUEUED, DispatchStatus.CLAIMED)
+
+
+class UnfinishedRun(Record, frozen=True, kw_only=True):
+    """A run that has not ended, and what is in its way."""
+
+    run_id: str
+    thread_id: str
+    agent_id: str
+    status: str
+    """`waiting`, `running` or `created`; `queued` or `claimed` if it has not begun."""
+    problems: tuple[str, ...] = ()
+
+
+class UpgradeReport(Record, frozen=True, kw_only=True):
+    """How much was looked at, and what would not go on."""
+
+    store: str
+    checked: int
+    stranded: tuple[UnfinishedRun, ...] = ()
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether everything would go on."""
+        return not self.stranded
+
+
+async def check_upgrade(
+    store: Store,
+    agents: Iterable[Agent | AgentSpec],
+    *,
+    tools: Iterable[Tool | Callable[..., Any]] = (),
+    plugins: Iterable[Plugin] = (),
+) -> UpgradeReport:
+    """Look at every run that waits, executes or is queued; nothing is changed.
+
+    Raises:
+        InvalidSpec: The agents themselves cannot be accepted.
+        StorageError: The store does not answer.
+    """
+    modelless = [_without_model(agent) for agent in agents]
+    snapshot = RegistrySnapshot(1, registry_set(modelless, tools, plugins, {}, {}))
+    checker = _Checker(store, Resumability(snapshot))
+    found = [run async for run in checker.runs()]
+    stranded = tuple(run for run in found if run.problems)
+    return UpgradeReport(store=store.name, checked=len(found), stranded=stranded)
+
+
+def _without_model(agent: Agent | AgentSpec) -> Agent | AgentSpec:
+    if isinstance(agent, AgentSpec):
+        return msgspec.structs.replace(agent, model_id="scripted")
+    return dataclasses.replace(agent, model="scripted")
+
+
+class _Checker:
+    """Walks over a store page by page; one bad record does not hide the others."""
+
+    def __init__(self, store: Store, resumability: Resumability) -> None:
+        self._store = store
+        self._resumability = resumability
+
+    async def runs(self) -> AsyncIterator[UnfinishedRun]:
+        seen: set[str] = set()
+        for status in _UNFINISHED:
+            query = RunQuery(status=status, limit=LIMIT_MAX)
+            async for record in _all(self._store.list_runs, query):
+                seen.add(record.run_id)
+                yield await self._begun(record)
+        for delivery in _UNDELIVERED:
+            asked = DispatchQuery(status=delivery, limit=LIMIT_MAX)
+            async for dispatch in _all(self._store.list_dispatches, asked):
+                # One that continues a run goes on when the run does.
+                if dispatch.run_id not in seen and not dispatch.request.continue_run_id:
+                    yield await self._queued(dispatch)
+
+    async def _begun(self, record: RunRecord) -> UnfinishedRun:
+        agent_id = record.agent_id
+        try:
+            checkout = await self._checkout(record.thread_id)
+            records = await self._store.list_tool_records(record.run_id)
+            agent_id = self._resumability.active_agent(checkout) or agent_id
+            problems = self._resumability.problems(agent_id, checkout, records)
+        except CorruptRecord as error:
+            problems = [str(error)]
+        return UnfinishedRun(
+            run_id=record.run_id,
+            thread_id=record.thread_id,
+            agent_id=agent_id,
+            status=record.status,
+            problems=tuple(problems),
+        )
+
+    async def _queued(self, dispatch: RunDispatch) -> UnfinishedRun:
+        agent_id = present(dispatch.request.agent_id) or DEFAULT_AGENT
+        try:
+            checkout = await self._checkout(dispatch.thread_id)
+            latest = checkout.latest_run
+            agent_id = (
+                present(dispatch.request.agent_id)
+                or self._resumability.active_agent(checkout)
+                or (latest.agent_id if latest is not None else DEFAULT_AGENT)
+            )
+            problems = self._resumability.start_problems(agent_id, checkout)
+        except CorruptRecord as error:
+            problems = [str(error)]
+        return UnfinishedRun(
+            run_id=dispatch.run_id,
+            thread_id=dispatch.thread_id,
+            agent_id=agent_id,
+            status=dispatch.status,
+            problems=tuple(problems),
+        )
+
+    async def _checkout(self, thread_id: str) -> Checkout:
+        found = await self._store.checkout(thread_id)
+        return found or Checkout(thread=Thread(id=thread_id))
+
+
+async def _all(fetch: Callable[[Q], Awaitable[Page[T]]], query: Q) -> AsyncIterator[T]:
+    while True:
+        page = await fetch(query)
+        for item in page.items:
+            yield item
+        if page.next_cursor is None:
+            return
+        query = at_cursor(query, page.next_cursor)

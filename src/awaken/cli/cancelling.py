@@ -1,0 +1,29 @@
+"""`awaken cancel`: what is queued, executes or waits."""
+
+from typing import Annotated
+
+import typer
+
+from awaken.contracts.errors import RecordNotFound
+
+from .command_line import new_app
+from .desk import Desk, at_desk
+from .printing import plain
+
+app = new_app()
+
+
+@app.command()
+@at_desk()
+async def cancel(
+    desk: Desk,
+    id_: Annotated[str, typer.Argument(metavar="ID", help="A dispatch's, run's or thread's id.")],
+) -> None:
+    """Cancel a dispatch, a run, or what a thread does; wherever it is executed."""
+    if not await desk.mailbox.cancel(id_):
+        message = (
+            f"There is nothing to cancel: no dispatch, run or thread '{id_}' is queued, executes "
+            "or waits; `awaken runs list` shows how runs stand."
+        )
+        raise RecordNotFound(message, kind="Dispatch, run or thread", record_id=id_)
+    desk.show({"id": id_, "is_cancelled": True}, f"Cancelled '{plain(id_)}'.")

@@ -1,0 +1,60 @@
+"""Commands that are imported when they are asked for: most calls need one of them."""
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import typer
+import typer.core
+import typer.main
+
+MODULES = {
+    "run": "talking",
+    "worker": "worker",
+    "submit": "sending",
+    "steer": "sending",
+    "decide": "deciding",
+    "cancel": "cancelling",
+    "threads": "threads",
+    "runs": "runs",
+    "tickets": "tickets",
+    "dispatches": "dispatches",
+    "dead-letters": "dead_letters",
+    "db": "db",
+    "upgrade": "upgrade",
+    "test": "test_app",
+    "demo": "demo",
+}
+"""Every command, in the order in which people read them, and the module that has it."""
+
+
+def new_app(help_text: str | None = None) -> typer.Typer:
+    """An app for one module of commands; its help is plain text."""
+    return typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
+
+
+class CommandLine(typer.core.TyperGroup):
+    """The group of all commands."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        commands: Any = _Commands()
+        self.commands = commands
+
+
+class _Commands(Mapping[str, Any]):
+    """Commands by name; looking one up imports its module."""
+
+    def __getitem__(self, name: str) -> Any:
+        module = importlib.import_module(f"{__package__}.{MODULES[name]}")
+        group: Any = typer.main.get_group(module.app)
+        # The module's app is the group of that name, or has the command of that name.
+        found = group.commands.get(name, group)
+        found.name = name
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(MODULES)
+
+    def __len__(self) -> int:
+        return len(MODULES)

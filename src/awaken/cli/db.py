@@ -1,0 +1,72 @@
+"""`awaken db`: the store itself."""
+
+import asyncio
+
+import typer
+
+from awaken.contracts.errors import StoreUnavailable, UnsupportedFeature
+from awaken.contracts.storage import CheckableStore, Store, StoreCheck
+
+from .command_line import new_app
+from .desk import REFUSED, IsJson, StoreUrl, reporting
+from .printing import as_json, complain, out, plain, table
+from .stores import check_exists, store_at
+
+app = new_app("The store itself.")
+
+
+@app.command()
+def check(*, store_url: StoreUrl = None, is_json: IsJson = False) -> None:
+    """Read everything in a store and verify it; nothing is changed."""
+    with reporting(is_json=is_json):
+        found = asyncio.run(_checked(store_at(store_url)))
+    out(as_json(found) if is_json else _text(found))
+    for problem in found.problems:
+        if not is_json:
+            complain(f"awaken: {plain(problem)}")
+    if found.problems:
+        raise typer.Exit(REFUSED)
+
+
+@app.command()
+def migrate(*, store_url: StoreUrl = None, is_json: IsJson = False) -> None:
+    """Bring a store's schema up to date; one that does not exist is made."""
+    with reporting(is_json=is_json):
+        store = store_at(store_url)
+        before, after = asyncio.run(_migrated(store))
+    document = {"store": store.name, "from_version": before, "to_version": after}
+    done = "is up to date" if before == after else f"went from schema {before}"
+    out(as_json(document) if is_json else f"{plain(store.name)} {done}: schema {after}.")
+
+
+async def _checked(store: Store) -> StoreCheck:
+    checkable = _checkable(store)
+    await check_exists(store)
+    return await checkable.check()
+
+
+async def _migrated(store: Store) -> tuple[int, int]:
+    """Open the store, which migrates it; returns the schema before and after."""
+    checkable = _checkable(store)
+    try:
+        before, _ = await checkable.schema_versions()
+    except StoreUnavailable:
+        # There is none yet, or it cannot be reached: then opening says so.
+        before = 0
+    await store.open()
+    await store.close()
+    after, _ = await checkable.schema_versions()
+    return before, after
+
+
+def _checkable(store: Store) -> CheckableStore:
+    if not isinstance(store, CheckableStore):
+        message = f"Store {store.name} cannot tell its schema; use the tools of its server."
+        raise UnsupportedFeature(message)
+    return store
+
+
+def _text(found: StoreCheck) -> str:
+    state = f"{len(found.problems)} problems" if found.problems else "sound"
+    counts = table(("RECORDS", "READ"), sorted(found.records.items()))
+    return f"{plain(found.store)}: schema {found.schema_version}, {state}\n\n{counts}"

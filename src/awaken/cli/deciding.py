@@ -1,0 +1,66 @@
+"""`awaken decide`: answers to tickets."""
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from awaken.bootstrap.decisions import DecisionOptions, decision_on
+from awaken.contracts.errors import InvalidInput, UnknownTicket
+from awaken.contracts.suspension import DecisionAction
+
+from .command_line import new_app
+from .desk import Desk, at_desk
+from .printing import plain
+
+app = new_app()
+
+
+@app.command()
+@at_desk()
+async def decide(  # noqa: PLR0913 - typer makes an option of each parameter
+    desk: Desk,
+    ticket: Annotated[str, typer.Argument(help="The ticket's id.")],
+    *,
+    goes_on: Annotated[
+        bool, typer.Option("--resume/--cancel", help="Go on with the call, or give it up.")
+    ] = True,
+    result: Annotated[str | None, typer.Option("--result", help="The answer, as JSON.")] = None,
+    arguments: Annotated[
+        str | None, typer.Option("--arguments", help="Other arguments for the call, as JSON.")
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", help="Why; a model whose call is given up sees it.")
+    ] = None,
+    by: Annotated[str | None, typer.Option("--by", help="Who decides.")] = None,
+) -> None:
+    """Decide on a ticket; its run goes on when no ticket of it is open."""
+    options: DecisionOptions = {}
+    if result is not None:
+        options["result"] = _decoded("--result", result)
+    if arguments is not None:
+        options["arguments"] = _decoded("--arguments", arguments)
+    if reason is not None:
+        options["reason"] = reason
+    if by is not None:
+        options["decided_by"] = by
+    action = DecisionAction.RESUME if goes_on else DecisionAction.CANCEL
+    decision = decision_on(ticket, action, options, await desk.store.now_ms())
+    try:
+        (receipt,) = await desk.mailbox.decide([(ticket, decision)])
+    except UnknownTicket as error:
+        message = f"Ticket '{ticket}' does not exist; `awaken tickets list` shows the open ones."
+        raise UnknownTicket(message, ticket_id=ticket) from error
+    done = "goes on" if goes_on else "is given up"
+    text = (
+        f"Decided: the call of ticket '{plain(ticket)}' {done}, in run '{plain(receipt.run_id)}'."
+    )
+    desk.show(receipt, text)
+
+
+def _decoded(option: str, text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        problem = f"it is no JSON ({error}); a text needs its quotes: '\"yes\"'"
+        raise InvalidInput(what=option, problem=problem) from error

@@ -1,0 +1,59 @@
+"""`awaken demo`: what the runtime promises, shown on this machine."""
+
+import asyncio
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from awaken.bootstrap.crash_demo import CrashStory, crash_demo
+
+from .desk import REFUSED, IsJson, reporting
+from .printing import as_json, complain, out
+
+app = typer.Typer(help="Show what is promised.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def demo() -> None:
+    """Show what is promised."""
+
+
+@app.command()
+def crash(
+    *,
+    is_kept: Annotated[
+        bool, typer.Option("--keep", help="Keep the folder with the store and the effect file.")
+    ] = False,
+    is_json: IsJson = False,
+) -> None:
+    """Kill a worker inside a tool, and see another one finish its run; takes some seconds.
+
+    The tool writes one line to a file, as if it charged a card. The worker is killed right after
+    that. Nothing is lost, and nothing is charged twice.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="awaken-demo-"))
+    say = complain if is_json else out
+    try:
+        with reporting(is_json=is_json):
+            story = asyncio.run(crash_demo(folder, say))
+    finally:
+        if not is_kept:
+            shutil.rmtree(folder, ignore_errors=True)
+    out(as_json({**_document(story), "is_good": story.is_good}) if is_json else _verdict(story))
+    if is_kept and not is_json:
+        out(f"Everything is kept in {folder}.")
+    if not story.is_good:
+        raise typer.Exit(REFUSED)
+
+
+def _document(story: CrashStory) -> dict[str, object]:
+    return {name: getattr(story, name) for name in story.__struct_fields__}
+
+
+def _verdict(story: CrashStory) -> str:
+    if story.is_good:
+        return "\nThe run survived its worker, and the order was charged once."
+    return "\nThis went wrong: the run should be done, with exactly one line in the file."

@@ -1,0 +1,125 @@
+"""What every command on a store has: `--store`, `--json`, an open store, errors on one line."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, Concatenate, ParamSpec
+
+import typer
+
+from awaken.bootstrap.operator import Operator
+from awaken.contracts.errors import AwakenError, InvalidInput
+from awaken.contracts.queries import Page
+from awaken.contracts.storage import Store
+from awaken.mailbox.mailbox import Mailbox
+
+from .printing import as_json, complain, out, plain, table
+from .stores import check_exists, store_at
+
+P = ParamSpec("P")
+
+REFUSED, MISUSED = 1, 2
+
+StoreUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        envvar="AWAKEN_STORE",
+        help="The store's URL; absent: AWAKEN_STORE, else awaken.db in this folder.",
+    ),
+]
+IsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Where a command works: an open store, and somebody who waits for the answer."""
+
+    operator: Operator
+    is_json: bool
+
+    @property
+    def store(self) -> Store:
+        """Everything durable."""
+        return self.operator.store
+
+    @property
+    def mailbox(self) -> Mailbox:
+        """Sends input, decides and cancels."""
+        return self.operator.mailbox
+
+    def show(self, document: Any, text: str) -> None:
+        """Answer: the document to a program, the text to a person."""
+        out(as_json(document) if self.is_json else text)
+
+    def show_page(
+        self, page: Page[Any], head: Sequence[str], row: Callable[[Any], Sequence[object]]
+    ) -> None:
+        """Answer with one page of a listing."""
+        document = {"items": page.items, "next_cursor": page.next_cursor}
+        text = table(head, map(row, page.items)) if page.items else "Nothing is there."
+        if page.next_cursor is not None:
+            text += f"\n\n{len(page.items)} of {page.total}; go on with --cursor {page.next_cursor}"
+        self.show(document, text)
+
+
+Body = Callable[Concatenate[Desk, P], Awaitable[None]]
+
+
+def at_desk(*, may_create: bool = False) -> Callable[[Body[P]], Callable[..., None]]:
+    """Make a command of a coroutine function: it gets a desk, and `--store` and `--json`.
+
+    Unless it `may_create`, a store that does not exist is refused, not made.
+    """
+
+    def decorated(body: Body[P]) -> Callable[..., None]:
+        def command(store_url: str | None, *, is_json: bool, **given: Any) -> None:
+            with reporting(is_json=is_json):
+                asyncio.run(_served(body, given, store_url, is_json, may_create))
+
+        own = list(inspect.signature(body).parameters.values())[1:]
+        shown = [*own, *_SHARED]
+        named: Any = command
+        named.__name__, named.__doc__ = getattr(body, "__name__", ""), body.__doc__
+        named.__module__ = body.__module__
+        # What typer makes arguments and options of.
+        named.__signature__ = inspect.Signature(shown)
+        named.__annotations__ = {each.name: each.annotation for each in shown}
+        return command
+
+    return decorated
+
+
+@contextmanager
+def reporting(*, is_json: bool) -> Iterator[None]:
+    """Tell what is refused on one line of stderr, and end with the exit code for it."""
+    try:
+        yield
+    except AwakenError as error:
+        report = {"code": error.code, "message": str(error)}
+        complain(as_json(report, indent=None) if is_json else f"awaken: {plain(error)}")
+        raise typer.Exit(MISUSED if isinstance(error, InvalidInput) else REFUSED) from error
+
+
+async def _served(
+    body: Callable[..., Awaitable[None]],
+    given: dict[str, Any],
+    store_url: str | None,
+    is_json: bool,  # noqa: FBT001 - handed through
+    may_create: bool,  # noqa: FBT001 - handed through
+) -> None:
+    store = store_at(store_url)
+    if not may_create:
+        await check_exists(store)
+    async with Operator(store) as operator:
+        await body(Desk(operator, is_json), **given)
+
+
+def _option(name: str, annotation: Any, default: object) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+_SHARED = (_option("store_url", StoreUrl, None), _option("is_json", IsJson, default=False))

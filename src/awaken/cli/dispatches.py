@@ -1,0 +1,85 @@
+"""`awaken dispatches`: deliveries of input to threads."""
+
+from typing import Annotated
+
+import typer
+
+from awaken.contracts.dispatch import DispatchStatus, RunDispatch
+from awaken.contracts.queries import DispatchQuery
+
+from .command_line import new_app
+from .desk import Desk, at_desk
+from .listing import DEFAULT_LIMIT, Cursor, Limit, OfThread, missing, placed
+from .printing import facts, moment, short
+
+app = new_app("Deliveries of input to threads.")
+
+
+@app.command("list")
+@at_desk()
+async def list_dispatches(
+    desk: Desk,
+    thread: OfThread = None,
+    status: Annotated[
+        DispatchStatus | None, typer.Option("--status", help="Only those in this status.")
+    ] = None,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = None,
+) -> None:
+    """List deliveries, oldest first."""
+    query = placed(DispatchQuery(thread_id=thread, status=status, limit=limit), cursor)
+    desk.show_page(await desk.store.list_dispatches(query), _HEAD, _row)
+
+
+@app.command("show")
+@at_desk()
+async def show_dispatch(
+    desk: Desk,
+    dispatch_id: Annotated[str, typer.Argument(metavar="ID", help="The dispatch's id.")],
+) -> None:
+    """Show a delivery: where it stands, its attempts and its last error."""
+    dispatch = await desk.store.find_dispatch(dispatch_id)
+    if dispatch is None:
+        raise missing("Dispatch", dispatch_id, "dispatches list")
+    desk.show(dispatch, _about(dispatch))
+
+
+_HEAD = ("DISPATCH", "THREAD", "RUN", "MODE", "STATUS", "ATTEMPTS", "CREATED", "LAST ERROR")
+
+
+def _row(dispatch: RunDispatch) -> tuple[object, ...]:
+    return (
+        dispatch.dispatch_id,
+        dispatch.thread_id,
+        dispatch.run_id,
+        dispatch.mode,
+        dispatch.status,
+        f"{dispatch.attempt_count}/{dispatch.max_attempts}",
+        moment(dispatch.created_at),
+        short(dispatch.last_error),
+    )
+
+
+def _about(dispatch: RunDispatch) -> str:
+    said = " ".join(message.text for message in dispatch.request.messages)
+    return facts(
+        (
+            ("dispatch", dispatch.dispatch_id),
+            ("thread", dispatch.thread_id),
+            ("run", dispatch.run_id),
+            ("agent", dispatch.request.agent_id),
+            ("mode", dispatch.mode),
+            ("status", dispatch.status),
+            ("attempts", f"{dispatch.attempt_count} of {dispatch.max_attempts}"),
+            ("last error", short(dispatch.last_error, 1000)),
+            ("claimed by", dispatch.claimed_by),
+            ("to be cancelled", dispatch.cancel_cause),
+            ("priority", dispatch.priority),
+            ("dedupe key", dispatch.dedupe_key),
+            ("due", moment(dispatch.available_at)),
+            ("created", moment(dispatch.created_at)),
+            ("updated", moment(dispatch.updated_at)),
+            ("ended", moment(dispatch.completed_at)),
+            ("input", short(said, 1000)),
+        )
+    )

@@ -1,0 +1,32 @@
+"""The options of every listing."""
+
+from typing import Annotated
+
+import typer
+
+from awaken.contracts.errors import RecordNotFound
+from awaken.contracts.queries import DEFAULT_LIMIT, LIMIT_MAX, Q, at_cursor
+
+Limit = Annotated[int, typer.Option("--limit", min=1, max=LIMIT_MAX, help="How many at most.")]
+Cursor = Annotated[
+    str | None,
+    typer.Option("--cursor", help="Go on where a listing with the same filters has ended."),
+]
+OfThread = Annotated[str | None, typer.Option("--thread", help="Only those of this thread.")]
+
+__all__ = ["DEFAULT_LIMIT", "Cursor", "Limit", "OfThread", "missing", "placed"]
+
+
+def placed(query: Q, cursor: str | None) -> Q:
+    """The query at the page that a cursor names, or at the first one.
+
+    Raises:
+        CursorInvalid: The cursor is malformed or was made for other filters.
+    """
+    return query if cursor is None else at_cursor(query, cursor)
+
+
+def missing(kind: str, record_id: str, command: str) -> RecordNotFound:
+    """The error for an id that nothing has, with the command that lists those that exist."""
+    message = f"{kind} '{record_id}' does not exist; `awaken {command}` shows what is there."
+    return RecordNotFound(message, kind=kind, record_id=record_id)

@@ -1,0 +1,99 @@
+"""What people and programs see: escaped text, tables, JSON.
+
+Stored text was written by models and strangers. Nothing of it reaches a terminal as a control.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+import msgspec
+import typer
+
+from awaken.contracts.lifecycle import Failed, Termination, reason_text
+
+CELL_MAX = 60
+_GAP = "  "
+
+
+def out(text: str) -> None:
+    """Print to whoever asked."""
+    typer.echo(_encodable(text, sys.stdout))
+
+
+def complain(text: str) -> None:
+    """Print to whoever watches."""
+    typer.echo(_encodable(text, sys.stderr), err=True)
+
+
+def as_json(value: Any, *, indent: int | None = 2) -> str:
+    """A record's own JSON form, in ASCII: a terminal finds nothing in it to obey."""
+    return json.dumps(json.loads(msgspec.json.encode(value)), indent=indent)
+
+
+def plain(value: object) -> str:
+    """Text on one line with everything invisible spelled out."""
+    text = "" if value is None else str(value)
+    if text.isprintable():
+        return text
+    return "".join(
+        mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text
+    )
+
+
+def short(value: object, limit: int = CELL_MAX) -> str:
+    """The beginning of a text, as `plain` shows it."""
+    # Cut before it is escaped: a stored text may be a megabyte long.
+    text = plain(("" if value is None else str(value))[: limit + 1])
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def moment(at_ms: int | None) -> str:
+    """A time as people read it."""
+    if not at_ms:
+        return ""
+    try:
+        return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
+    except (ValueError, OverflowError, OSError):
+        return str(at_ms)
+
+
+def ending_text(termination: Termination | None) -> str:
+    """How a run ended, or that it has not."""
+    match termination:
+        case None:
+            return ""
+        case Failed(message=message, code=code):
+            return f"error {code}: {message}"
+        case _:
+            return reason_text(termination)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Aligned columns under their names; the ids in them are never cut."""
+    lines = [list(head), *([plain(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        _GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> str:
+    """Names and values, one per line; what is absent is left out."""
+    found = [(name, plain(value)) for name, value in pairs if value not in (None, "", (), {})]
+    width = max((len(name) for name, _ in found), default=0)
+    return "\n".join(f"{name.ljust(width)}{_GAP}{value}" for name, value in found)
+
+
+def section(title: str, body: str) -> str:
+    """A part of a longer answer, or nothing if it is empty."""
+    return f"\n\n{title}\n{body}" if body else ""
+
+
+def _encodable(text: str, stream: TextIO) -> str:
+    """What the stream can take: not every terminal speaks UTF-8."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -1,0 +1,156 @@
+"""`awaken runs`: executions on threads."""
+
+from typing import Annotated
+
+import typer
+
+from awaken.contracts.errors import UnknownRun
+from awaken.contracts.events import LoggedEvent
+from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.queries import RunQuery
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.storage import Store, ToolRecord
+from awaken.contracts.suspension import Ticket
+
+from .command_line import new_app
+from .desk import Desk, at_desk
+from .listing import DEFAULT_LIMIT, Cursor, Limit, OfThread, placed
+from .printing import as_json, ending_text, facts, moment, section, short, table
+
+EVENTS_AT_ONCE = 1000
+
+app = new_app("Executions on threads.")
+
+
+@app.command("list")
+@at_desk()
+async def list_runs(
+    desk: Desk,
+    thread: OfThread = None,
+    status: Annotated[
+        RunStatus | None, typer.Option("--status", help="Only those in this status.")
+    ] = None,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = None,
+) -> None:
+    """List runs, oldest first."""
+    query = placed(RunQuery(thread_id=thread, status=status, limit=limit), cursor)
+    desk.show_page(await desk.store.list_runs(query), _HEAD, _row)
+
+
+@app.command("show")
+@at_desk()
+async def show_run(
+    desk: Desk,
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="The run's id.")],
+    *,
+    with_events: Annotated[bool, typer.Option("--events", help="With its events.")] = False,
+) -> None:
+    """Show a run: how it stands, why it waits, its tool calls, its events."""
+    store = desk.store
+    run = await store.load_run(run_id)
+    if run is None:
+        message = f"Run '{run_id}' does not exist; `awaken runs list` shows what is there."
+        raise UnknownRun(message, run_id=run_id)
+    journal = await store.list_tool_records(run_id)
+    tickets = await _tickets(store, run)
+    events = await _events(store, run) if with_events else ()
+    document = {"run": run, "tool_records": journal, "tickets": tickets}
+    if with_events:
+        document["events"] = events
+    parts = (
+        section("Waits for", table(_TICKET_HEAD, map(_ticket_row, tickets)) if tickets else ""),
+        section("Tool calls", table(_TOOL_HEAD, map(_tool_row, journal)) if journal else ""),
+        section("Events", table(_EVENT_HEAD, map(_event_row, events)) if events else ""),
+    )
+    desk.show(document, _about(run) + "".join(parts))
+
+
+_HEAD = ("RUN", "THREAD", "AGENT", "STATUS", "UPDATED", "ENDED BY")
+
+
+def _row(run: RunRecord) -> tuple[object, ...]:
+    return (
+        run.run_id,
+        run.thread_id,
+        run.active_agent_id or run.agent_id,
+        run.status,
+        moment(run.updated_at),
+        short(ending_text(run.termination)),
+    )
+
+
+def _about(run: RunRecord) -> str:
+    waiting, usage = run.waiting, run.usage
+    counts = {name: getattr(usage, name) for name in usage.__struct_fields__}
+    tokens = ", ".join(f"{name} {count}" for name, count in counts.items() if count is not None)
+    return facts(
+        (
+            ("run", run.run_id),
+            ("thread", run.thread_id),
+            ("agent", run.active_agent_id or run.agent_id),
+            ("status", run.status),
+            ("ended by", ending_text(run.termination)),
+            ("waits because of", waiting and waiting.reason),
+            ("message", waiting and short(waiting.message, 1000)),
+            ("parent run", run.parent_run_id),
+            ("dispatch", run.dispatch_id),
+            ("steps", run.steps),
+            ("usage", tokens),
+            ("created", moment(run.created_at)),
+            ("started", moment(run.started_at)),
+            ("finished", moment(run.finished_at)),
+            ("updated", moment(run.updated_at)),
+            ("answer", short(run.final_output, 1000)),
+        )
+    )
+
+
+_TICKET_HEAD = ("TICKET", "TOOL", "STATUS", "ASKS")
+
+
+def _ticket_row(ticket: Ticket) -> tuple[object, ...]:
+    asks = ticket.suspension.message or ticket.suspension.action
+    return (ticket.ticket_id, ticket.tool_name, ticket.status, short(asks))
+
+
+_TOOL_HEAD = ("STEP", "CALL", "TOOL", "EFFECT", "STATUS", "ATTEMPT", "RESULT")
+
+
+def _tool_row(record: ToolRecord) -> tuple[object, ...]:
+    result = record.result
+    return (
+        record.step,
+        record.call_id,
+        record.tool_name,
+        record.effect,
+        record.status,
+        record.attempt,
+        "" if result is None else short(f"{result.status}: {result.message or result.data}"),
+    )
+
+
+_EVENT_HEAD = ("SEQ", "AT", "EVENT", "DETAILS")
+
+
+def _event_row(logged: LoggedEvent) -> tuple[object, ...]:
+    kind = str(logged.event.__struct_config__.tag)
+    details = as_json(logged.event, indent=None)
+    return (logged.seq, moment(logged.created_at), kind, short(details))
+
+
+async def _tickets(store: Store, run: RunRecord) -> tuple[Ticket, ...]:
+    """The tickets that a run waits for."""
+    wanted = () if run.waiting is None else run.waiting.ticket_ids
+    found = [await store.find_ticket(ticket_id) for ticket_id in wanted]
+    return tuple(ticket for ticket in found if ticket is not None)
+
+
+async def _events(store: Store, run: RunRecord) -> tuple[LoggedEvent, ...]:
+    """The events of a run among those of its thread."""
+    found: list[LoggedEvent] = []
+    after = 0
+    while page := await store.list_events(run.thread_id, after=after, limit=EVENTS_AT_ONCE):
+        found += [logged for logged in page if logged.run_id == run.run_id]
+        after = page[-1].seq
+    return tuple(found)

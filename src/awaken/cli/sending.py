@@ -1,0 +1,79 @@
+"""`awaken submit` and `awaken steer`: input for threads."""
+
+from typing import Annotated
+
+import typer
+
+from awaken.bootstrap.requests import run_request
+from awaken.contracts.dispatch import InputMode
+from awaken.mailbox.receipts import SubmitReceipt
+
+from .command_line import new_app
+from .desk import Desk, at_desk
+from .listing import missing
+from .printing import facts
+
+app = new_app()
+
+Text = Annotated[str, typer.Argument(help="What to say.")]
+
+
+@app.command()
+@at_desk(may_create=True)
+async def submit(  # noqa: PLR0913 - typer makes an option of each parameter
+    desk: Desk,
+    agent: Annotated[str, typer.Argument(help="The agent's id.")],
+    text: Text,
+    thread: Annotated[
+        str | None, typer.Option("--thread", help="The thread; absent: a new one.")
+    ] = None,
+    mode: Annotated[
+        InputMode, typer.Option("--mode", help="How it reaches the thread.")
+    ] = InputMode.QUEUE,
+    dedupe_key: Annotated[
+        str | None, typer.Option("--dedupe-key", help="The same input under one key counts once.")
+    ] = None,
+    priority: Annotated[
+        int, typer.Option("--priority", min=0, max=255, help="0 goes first.")
+    ] = 128,
+    delay_ms: Annotated[
+        int, typer.Option("--delay-ms", min=0, help="Not before so many milliseconds.")
+    ] = 0,
+) -> None:
+    """Send input to a thread; a worker executes it."""
+    receipt = await desk.mailbox.submit(
+        run_request(agent, text, thread, {}),
+        mode=mode,
+        dedupe_key=dedupe_key,
+        priority=priority,
+        delay_ms=delay_ms,
+    )
+    desk.show(receipt, _text(receipt))
+
+
+@app.command()
+@at_desk()
+async def steer(
+    desk: Desk,
+    thread: Annotated[str, typer.Argument(help="The thread's id.")],
+    text: Text,
+) -> None:
+    """Send a message into the run that executes on a thread; without one it starts a run."""
+    if await desk.store.load_thread(thread) is None:
+        raise missing("Thread", thread, "threads list")
+    request = run_request(None, text, thread, {})
+    receipt = await desk.mailbox.submit(request, mode=InputMode.STEER)
+    desk.show(receipt, _text(receipt))
+
+
+def _text(receipt: SubmitReceipt) -> str:
+    return facts(
+        (
+            ("dispatch", receipt.dispatch_id),
+            ("thread", receipt.thread_id),
+            ("run", receipt.run_id),
+            ("mode", receipt.mode),
+            ("status", receipt.status),
+            ("duplicate", "yes, nothing was changed" if receipt.is_duplicate else None),
+        )
+    )

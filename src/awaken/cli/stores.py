@@ -1,0 +1,45 @@
+"""Which store a command works on. Looking never makes one, nor changes its schema."""
+
+from pathlib import Path
+
+from awaken.bootstrap.stores import opened_store
+from awaken.contracts.errors import InvalidInput, StoreUnavailable
+from awaken.contracts.storage import CheckableStore, Store
+
+DEFAULT_FILE = "awaken.db"
+
+
+def store_at(url: str | None) -> Store:
+    """The store that is named, else the one in this folder; it is not opened yet.
+
+    Raises:
+        InvalidInput: No store is named, or none that commands can share.
+    """
+    if not url and not Path(DEFAULT_FILE).is_file():
+        message = (
+            "No store is named; pass --store sqlite:///FILE or --store postgresql://…, "
+            "or set AWAKEN_STORE."
+        )
+        raise InvalidInput(message)
+    store = opened_store(url or f"sqlite:///{DEFAULT_FILE}")
+    if not store.is_shared:
+        problem = "no other process can see what is in it; name a file or a server"
+        raise InvalidInput(what=f"store '{store.name}'", problem=problem)
+    return store
+
+
+async def check_exists(store: Store) -> None:
+    """Refuse a store that opening would make or change.
+
+    Raises:
+        StoreUnavailable: There is none, or its schema is older than this version needs.
+    """
+    if not isinstance(store, CheckableStore):
+        return
+    found, known = await store.schema_versions()
+    if found == 0:
+        problem = "it has no tables of awaken; `awaken db migrate` makes them"
+        raise StoreUnavailable(store=store.name, problem=problem)
+    if found < known:
+        problem = f"its schema is {found}, this version needs {known}; run `awaken db migrate`"
+        raise StoreUnavailable(store=store.name, problem=problem)

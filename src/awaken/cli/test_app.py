@@ -1,0 +1,125 @@
+"""`awaken test`: the agents of a file under many schedules and through every crash."""
+
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any
+
+import typer
+
+from awaken.authoring.agents import Agent
+from awaken.contracts.errors import InvalidInput
+from awaken.testing.agent_reports import AgentReport, AgentViolated, Violation
+from awaken.testing.agent_simulation import DEFAULT_SCHEDULES, SimulationOptions, simulate_agent
+from awaken.testing.turn_model import ToolTourModel, is_repeatable
+
+from .apps import agents_in
+from .desk import REFUSED, IsJson, reporting
+from .printing import as_json, out, plain
+
+SCENARIOS = "SCENARIOS"
+"""The name under which a file may say what its agents are asked: {agent_id: input or inputs}."""
+DEFAULT_INPUT = "Hello."
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command("test")
+def simulated(
+    app_file: Annotated[
+        Path, typer.Argument(metavar="APP", help="A Python file that defines agents.")
+    ],
+    *,
+    schedules: Annotated[
+        int, typer.Option("--schedules", min=1, help="How many schedules to try.")
+    ] = DEFAULT_SCHEDULES,
+    seed: Annotated[int | None, typer.Option("--seed", help="Try one schedule again.")] = None,
+    crash: Annotated[
+        str | None, typer.Option("--crash", help="Try one crash again: 'before commit 3'.")
+    ] = None,
+    is_real: Annotated[
+        bool,
+        typer.Option("--real-tools", help="Execute tools also where their input is made up."),
+    ] = False,
+    is_json: IsJson = False,
+) -> None:
+    """Simulate agents: many schedules, and a crash at every commit and in every tool.
+
+    An agent with a scripted model is simulated as it is, on what SCENARIOS in its file says. One
+    with a real model gets a stand-in that calls every tool once with made-up input; its tools
+    are not executed unless you ask for that.
+    """
+    with reporting(is_json=is_json):
+        agents = agents_in(app_file)
+        module = sys.modules[app_file.stem]
+        options = SimulationOptions(schedules=schedules, seed=seed, crash=crash)
+        reports = {
+            agent.id: _report(agent, agents, _inputs(module, agent), options, is_real=is_real)
+            for agent in agents
+        }
+    out(as_json(_document(reports)) if is_json else _text(app_file, reports))
+    if any(report.violations for report in reports.values()):
+        raise typer.Exit(REFUSED)
+
+
+def _report(
+    agent: Agent,
+    agents: Sequence[Agent],
+    inputs: Any,
+    options: SimulationOptions,
+    *,
+    is_real: bool,
+) -> AgentReport:
+    others = [other for other in agents if other is not agent]
+    cast = [_with_repeatable_model(it) for it in (agent, *others)]
+    is_scripted = is_repeatable(agent.model)
+    try:
+        return simulate_agent(cast, inputs, has_real_tools=is_real or is_scripted, **options)
+    except AgentViolated as violated:
+        return violated.report
+
+
+def _with_repeatable_model(agent: Agent) -> Agent:
+    if is_repeatable(agent.model):
+        return agent
+    return dataclasses.replace(agent, model=ToolTourModel())
+
+
+def _inputs(module: ModuleType, agent: Agent) -> Any:
+    scenarios = getattr(module, SCENARIOS, {})
+    if not isinstance(scenarios, Mapping):
+        problem = "write a mapping, {agent_id: input or inputs}"
+        raise InvalidInput(what=SCENARIOS, problem=problem)
+    return scenarios.get(agent.id, DEFAULT_INPUT)
+
+
+def _document(reports: Mapping[str, AgentReport]) -> list[dict[str, Any]]:
+    return [
+        {
+            "agent_id": agent_id,
+            "schedules": report.schedules,
+            "crash_points": report.crash_points,
+            "violations": report.violations,
+            "smallest": report.smallest,
+        }
+        for agent_id, report in reports.items()
+    ]
+
+
+def _text(app_file: Path, reports: Mapping[str, AgentReport]) -> str:
+    width = max(map(len, reports))
+    lines = []
+    for agent_id, report in reports.items():
+        lines.append(f"{plain(agent_id).ljust(width)}  {report}")
+        if report.smallest is not None:
+            lines += [f"  - {plain(problem)}" for problem in report.smallest.problems]
+            lines.append(f"  See it again: awaken test {app_file}{_again(report.smallest)}")
+    return "\n".join(lines)
+
+
+def _again(violation: Violation) -> str:
+    seed = "" if violation.seed is None else f" --seed {violation.seed}"
+    crash = "" if violation.crash is None else f" --crash '{violation.crash}'"
+    return seed + crash

@@ -1,0 +1,163 @@
+"""`awaken threads`: conversations."""
+
+from typing import Annotated, Any
+
+import typer
+
+from awaken.contracts.messages import Message, MessageRecord
+from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, RunQuery, ThreadQuery
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.storage import Checkout, DeleteStrategy, Store
+from awaken.contracts.threads import Thread
+
+from .command_line import new_app
+from .desk import Desk, at_desk
+from .listing import DEFAULT_LIMIT, Cursor, Limit, missing, placed
+from .printing import ending_text, facts, moment, plain, section, short, table
+
+RUNS_SHOWN = 5
+
+app = new_app("Conversations.")
+
+ThreadId = Annotated[str, typer.Argument(metavar="ID", help="The thread's id.")]
+
+
+@app.command("list")
+@at_desk()
+async def list_threads(
+    desk: Desk,
+    resource: Annotated[
+        str | None, typer.Option("--resource", help="Only those of this owner.")
+    ] = None,
+    parent: Annotated[
+        str | None, typer.Option("--parent", help="Only children of this thread.")
+    ] = None,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = None,
+) -> None:
+    """List threads, most recently updated first."""
+    query = placed(ThreadQuery(resource_id=resource, parent_id=parent, limit=limit), cursor)
+    desk.show_page(await desk.store.list_threads(query), THREAD_HEAD, _row)
+
+
+@app.command("show")
+@at_desk()
+async def show_thread(
+    desk: Desk,
+    thread_id: ThreadId,
+    messages: Annotated[
+        int, typer.Option("--messages", min=0, max=LIMIT_MAX, help="How many of the last messages.")
+    ] = 10,
+) -> None:
+    """Show a thread: metadata, state, latest runs, last messages."""
+    checkout = await desk.store.checkout(thread_id)
+    if checkout is None:
+        raise missing("Thread", thread_id, "threads list")
+    runs = await _latest_runs(desk.store, thread_id)
+    said = await _last_messages(desk.store, thread_id, messages)
+    document = {
+        "thread": checkout.thread,
+        "state": checkout.state,
+        "runs": runs,
+        "messages": said,
+    }
+    desk.show(document, _text(checkout, runs, said))
+
+
+@app.command("delete")
+@at_desk()
+async def delete_thread(
+    desk: Desk,
+    thread_id: ThreadId,
+    strategy: Annotated[
+        DeleteStrategy, typer.Option("--strategy", help="What happens to its children.")
+    ] = DeleteStrategy.REJECT,
+    *,
+    is_sure: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete a thread and everything of it."""
+    thread = await desk.store.load_thread(thread_id)
+    if thread is None:
+        raise missing("Thread", thread_id, "threads list")
+    if not is_sure:
+        question = f"Delete thread '{plain(thread_id)}' with {thread.message_count} messages?"
+        typer.confirm(question, abort=True, err=True)
+    await desk.store.delete_thread(thread_id, strategy)
+    desk.show({"thread_id": thread_id, "is_deleted": True}, f"Deleted thread '{plain(thread_id)}'.")
+
+
+THREAD_HEAD = ("THREAD", "MESSAGES", "OPEN RUN", "UPDATED", "TITLE")
+
+
+def _row(thread: Thread) -> tuple[object, ...]:
+    return (
+        thread.id,
+        thread.message_count,
+        thread.open_run_id,
+        moment(thread.metadata.updated_at),
+        short(thread.metadata.title),
+    )
+
+
+def _text(
+    checkout: Checkout, runs: tuple[RunRecord, ...], messages: tuple[MessageRecord, ...]
+) -> str:
+    thread, metadata = checkout.thread, checkout.thread.metadata
+    about = facts(
+        (
+            ("thread", thread.id),
+            ("title", metadata.title),
+            ("owner", thread.resource_id),
+            ("parent", thread.parent_thread_id),
+            ("created", moment(metadata.created_at)),
+            ("updated", moment(metadata.updated_at)),
+            ("custom", metadata.custom),
+            ("open run", thread.open_run_id),
+            ("messages", thread.message_count),
+        )
+    )
+    state = [
+        (name, value.version, len(bytes(value.data))) for name, value in checkout.state.items()
+    ]
+    said = "\n".join(f"{record.seq}. {_said(record.message)}" for record in messages)
+    return (
+        about
+        + section("State", table(("KEY", "VERSION", "BYTES"), sorted(state)) if state else "")
+        + section("Latest runs", table(_RUN_HEAD, map(_run_row, runs)) if runs else "")
+        + section("Last messages", said)
+    )
+
+
+_RUN_HEAD = ("RUN", "STATUS", "AGENT", "UPDATED", "ENDED BY")
+
+
+def _run_row(run: RunRecord) -> tuple[object, ...]:
+    ended = short(ending_text(run.termination))
+    return (run.run_id, run.status, run.agent_id, moment(run.updated_at), ended)
+
+
+def _said(message: Message) -> str:
+    """A message with its calls, each on its own line and cut where it gets long."""
+    lines: list[Any] = [f"{message.role}: {short(message.text, 1000)}"]
+    for call in message.tool_calls or ():
+        lines.append(f"   calls {plain(call.name)} {short(call.arguments, 200)} ({plain(call.id)})")
+    if message.tool_call_id is not None:
+        lines[0] += f" (answers {plain(message.tool_call_id)})"
+    return "\n".join(lines)
+
+
+async def _latest_runs(store: Store, thread_id: str) -> tuple[RunRecord, ...]:
+    """The newest runs, newest last."""
+    first = await store.list_runs(RunQuery(thread_id=thread_id, limit=RUNS_SHOWN))
+    if not first.has_more:
+        return first.items
+    offset = first.total - RUNS_SHOWN
+    query = RunQuery(thread_id=thread_id, limit=RUNS_SHOWN, offset=offset)
+    return (await store.list_runs(query)).items
+
+
+async def _last_messages(store: Store, thread_id: str, count: int) -> tuple[MessageRecord, ...]:
+    if count == 0:
+        return ()
+    query = MessageQuery(order=Order.DESC, limit=count)
+    return tuple(reversed((await store.list_messages(thread_id, query)).items))

@@ -1,0 +1,50 @@
+"""`awaken upgrade`: whether what is unfinished goes on with other code."""
+
+from typing import Annotated
+
+import typer
+
+from awaken.bootstrap.upgrade import UpgradeReport, check_upgrade
+
+from .apps import agents_at
+from .desk import REFUSED, Desk, at_desk
+from .printing import table
+
+app = typer.Typer(help="Before new code is deployed.", no_args_is_help=True, rich_markup_mode=None)
+
+_HEAD = ("RUN", "THREAD", "AGENT", "STATUS", "WHY")
+
+
+@app.callback()
+def upgrade() -> None:
+    """Before new code is deployed."""
+
+
+@app.command()
+@at_desk()
+async def check(
+    desk: Desk,
+    app_place: Annotated[
+        str, typer.Argument(metavar="APP", help="FILE.py with the new agents, or FILE.py:NAME.")
+    ],
+) -> None:
+    """List unfinished runs that would not go on with the agents of a file, and why.
+
+    Nothing is changed. Exits with 0 when everything would go on, with 1 otherwise.
+    """
+    report = await check_upgrade(desk.store, agents_at(app_place))
+    desk.show(report, _text(report))
+    if not report.is_safe:
+        raise typer.Exit(REFUSED)
+
+
+def _text(report: UpgradeReport) -> str:
+    runs = f"{report.checked} unfinished run{'' if report.checked == 1 else 's'}"
+    if report.is_safe:
+        return f"{runs}, every one of them would go on."
+    rows = [
+        (run.run_id, run.thread_id, run.agent_id, run.status, problem)
+        for run in report.stranded
+        for problem in run.problems
+    ]
+    return f"{table(_HEAD, rows)}\n\n{len(report.stranded)} of {runs} would not go on."

@@ -1,0 +1,142 @@
+"""Cancelling, wherever a run is: queued, executing in some process, or waiting."""
+
+from awaken.contracts.bus import SignalKind
+from awaken.contracts.dispatch import DispatchStatus, RunDispatch
+from awaken.contracts.errors import LeaseLost, ThreadClaimed, VersionConflict
+from awaken.contracts.lifecycle import Cancelled
+from awaken.contracts.queries import LIMIT_MAX, DispatchQuery
+from awaken.contracts.runs import RunRecord
+from awaken.runtime.forced_end import Ending, forced_end
+
+from .services import MailboxServices
+
+TRIES_MAX = 20
+"""How often a run may change hands while we look for it; each time somebody else got on."""
+
+
+async def cancel(services: MailboxServices, id_: str, cause: str) -> bool:
+    """Cancel by dispatch, run or thread id; False when there is nothing to cancel (any more).
+
+    An id that means two different runs means none.
+    """
+    store = services.store
+    dispatch = await store.find_dispatch(id_)
+    if dispatch is not None:
+        return await _cancel_run(services, dispatch.run_id, cause, dispatch.dispatch_id)
+    is_run = (
+        await store.load_run(id_) is not None or await store.find_dispatch_of_run(id_) is not None
+    )
+    thread = await store.load_thread(id_)
+    opened = None if thread is None else thread.open_run_id
+    if is_run and opened not in (None, id_):
+        return False
+    if is_run:
+        return await _cancel_run(services, id_, cause)
+    return await _cancel_thread(services, id_, cause)
+
+
+async def end_waiting(services: MailboxServices, thread_id: str, run_id: str, cause: str) -> bool:
+    """End a run that waits and that nobody has claimed; False when it is not like that."""
+    for _ in range(TRIES_MAX):
+        run = await services.store.load_run(run_id)
+        if run is None or not run.is_resumable_waiting:
+            return False
+        try:
+            await _end_by_force(services, run, cause)
+        except VersionConflict:
+            continue
+        except (LeaseLost, ThreadClaimed):
+            return False
+        await services.tell(SignalKind.RUN_CHANGED, thread_id, run_id)
+        return True
+    return False
+
+
+async def _cancel_thread(services: MailboxServices, thread_id: str, cause: str) -> bool:
+    """Cancel the open run of a thread, or what is queued there if it has none."""
+    store = services.store
+    thread = await store.load_thread(thread_id)
+    if thread is None:
+        return False
+    if thread.open_run_id is not None:
+        return await _cancel_run(services, thread.open_run_id, cause)
+    if await _ask_holder(services, thread_id, cause):
+        return True
+    query = DispatchQuery(thread_id=thread_id, status=DispatchStatus.QUEUED, limit=LIMIT_MAX)
+    cancelled = 0
+    while page := (await store.list_dispatches(query)).items:
+        for dispatch in page:
+            cancelled += await store.cancel_dispatch(dispatch.dispatch_id) is not None
+    return bool(cancelled)
+
+
+async def _cancel_run(
+    services: MailboxServices, run_id: str, cause: str, dispatch_id: str | None = None
+) -> bool:
+    """Cancel a run where it is now; it may change hands meanwhile, so look until it holds."""
+    for _ in range(TRIES_MAX):
+        run = await services.store.load_run(run_id)
+        dispatch = await _delivery(services, run_id, dispatch_id)
+        if run is not None and run.status.is_terminal:
+            return False
+        if run is None and (dispatch is None or dispatch.status.is_terminal):
+            return False
+        if await _try_to_cancel(services, run, dispatch, cause):
+            return True
+    return False
+
+
+async def _delivery(
+    services: MailboxServices, run_id: str, dispatch_id: str | None
+) -> RunDispatch | None:
+    if dispatch_id is not None:
+        return await services.store.find_dispatch(dispatch_id)
+    return await services.store.find_dispatch_of_run(run_id)
+
+
+async def _try_to_cancel(
+    services: MailboxServices, run: RunRecord | None, dispatch: RunDispatch | None, cause: str
+) -> bool:
+    """Cancel what is known of a run; False when it was somewhere else by then."""
+    if run is None:
+        assert dispatch is not None
+        if dispatch.status is DispatchStatus.QUEUED:
+            return await services.store.cancel_dispatch(dispatch.dispatch_id) is not None
+        return await _ask_holder(services, dispatch.thread_id, cause)
+    if await _ask_holder(services, run.thread_id, cause):
+        return True
+    try:
+        await _end_by_force(services, run, cause)
+    except (LeaseLost, ThreadClaimed, VersionConflict):
+        return False
+    if dispatch is not None:
+        # What would have gone on with it has nothing to do any more.
+        await services.store.cancel_dispatch(dispatch.dispatch_id)
+    await services.tell(SignalKind.RUN_CHANGED, run.thread_id, run.run_id)
+    return True
+
+
+async def _ask_holder(services: MailboxServices, thread_id: str, cause: str) -> bool:
+    """Ask whoever executes a run of the thread to cancel it; False when nobody does."""
+    if not await services.store.request_cancel(thread_id, cause):
+        return False
+    await services.tell(SignalKind.CONTROL, thread_id)
+    return True
+
+
+async def _end_by_force(services: MailboxServices, run: RunRecord, cause: str) -> None:
+    """End a run that nobody has claimed, if it is still the thread's open one.
+
+    Raises:
+        VersionConflict: It is not, or it went on meanwhile.
+        ThreadClaimed: Somebody executes it.
+    """
+    checkout = await services.store.checkout(run.thread_id)
+    ending = Ending(
+        termination=Cancelled(cause=cause), now_ms=services.clock.now_ms(), ids=services.ids
+    )
+    commit = None if checkout is None else forced_end(checkout, ending)
+    if commit is None or commit.run is None or commit.run.run_id != run.run_id:
+        version = -1 if checkout is None else checkout.thread.version
+        raise VersionConflict(thread_id=run.thread_id, expected=version, actual=version)
+    await services.store.commit(commit)

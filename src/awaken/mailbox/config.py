@@ -1,0 +1,56 @@
+"""How the mailbox waits, retries and bounds what it holds."""
+
+from awaken.contracts.errors import InvalidInput
+from awaken.contracts.record import StrictRecord
+
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+class MailboxConfig(StrictRecord, frozen=True, kw_only=True):
+    """Times and bounds of a worker and its mailbox; all times are milliseconds.
+
+    Raises:
+        InvalidInput: A number is out of range, or two of them do not fit together.
+    """
+
+    lease_ms: int = 30_000
+    """How long a claim lasts without a sign of life from its holder."""
+    renew_ms: int = 10_000
+    """How often a holder gives one."""
+    sweep_ms: int = 15_000
+    """How often claims of the dead, passed deadlines and old records are looked for."""
+    poll_ms: int = 250
+    """After how long a worker looks for work by itself when no signal came."""
+    concurrency: int = 64
+    """How many runs one worker executes at once."""
+    max_attempts: int = 5
+    """How often a dispatch is executed before it becomes a dead letter."""
+    retry_base_ms: int = 250
+    """The longest pause after the first failure; it doubles with each one more."""
+    retry_cap_ms: int = 30_000
+    """The longest pause between two attempts, and between two looks at a store that is away."""
+    thread_backlog: int = 1000
+    """How many dispatches may wait on one thread."""
+    queue_limit: int = 100_000
+    """How many dispatches may wait on all threads together."""
+    retention_ms: int | None = 7 * DAY_MS
+    """How long dispatches, runs and events are kept after their end; None keeps them for good."""
+    purge_ms: int = 60_000
+    """How often what is older than that is removed."""
+    drain_ms: int = 10_000
+    """How long a worker that stops lets its runs go on before it gives them back."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None and value < _LEAST.get(name, 1):
+                raise InvalidInput(what=name, problem=f"{value} is too small")
+        if self.renew_ms * 2 > self.lease_ms:
+            problem = f"it must be at most half of lease_ms ({self.lease_ms}), to survive one miss"
+            raise InvalidInput(what="renew_ms", problem=problem)
+        if self.retry_base_ms > self.retry_cap_ms:
+            problem = f"it must not be above retry_cap_ms ({self.retry_cap_ms})"
+            raise InvalidInput(what="retry_base_ms", problem=problem)
+
+
+_LEAST = {"retention_ms": 0, "drain_ms": 0}

@@ -1,0 +1,155 @@
+"""What becomes of a dispatch that could not be executed: tried again later, or buried."""
+
+import logging
+from collections.abc import Callable
+
+from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.contracts.errors import (
+    AlreadyDecided,
+    AwakenError,
+    InvalidInput,
+    InvalidResume,
+    LeaseLost,
+    UnknownTicket,
+    UsageError,
+)
+from awaken.contracts.lifecycle import Failed, Termination, TicketStatus
+from awaken.contracts.threads import Thread
+from awaken.runtime.engine import RunEngine
+from awaken.runtime.forced_end import Ending, never_begun
+
+from .outages import backoff_ms
+from .ownership import is_own, open_run_of
+from .services import MailboxServices
+
+logger = logging.getLogger(__name__)
+
+REFUSED_INPUT = (AlreadyDecided, InvalidInput, InvalidResume, UnknownTicket)
+"""Errors that condemn the input, not the run that it was meant for."""
+
+
+def is_permanent(error: Exception) -> bool:
+    """Whether the same dispatch would fail again, however often it is tried."""
+    return isinstance(error, UsageError) and not error.retryable
+
+
+class Failures:
+    """Requeues and buries dispatches that this worker has claimed."""
+
+    def __init__(
+        self, engine: RunEngine, services: MailboxServices, randomness: Callable[[], float]
+    ) -> None:
+        self._engine = engine
+        self._store = services.store
+        self._clock = services.clock
+        self._ids = services.ids
+        self._config = services.config
+        self._randomness = randomness
+
+    async def settle(self, dispatch: RunDispatch, error: Exception, *, is_stopping: bool) -> None:
+        """Requeue or bury a dispatch; if that fails as well, its lease runs out."""
+        logger.warning(
+            "Dispatch '%s' failed at attempt %d of %d: %s",
+            dispatch.dispatch_id,
+            dispatch.attempt_count,
+            dispatch.max_attempts,
+            error,
+            exc_info=not isinstance(error, AwakenError),
+        )
+        try:
+            if is_permanent(error):
+                await self._bury(dispatch, error)
+            elif is_stopping:
+                await self.give_back(dispatch)
+            else:
+                await self._retry_later(dispatch, error)
+        except LeaseLost:
+            logger.info("Dispatch '%s' was taken over.", dispatch.dispatch_id)
+        except Exception:
+            logger.warning(
+                "Dispatch '%s' could not be given back; its lease will.",
+                dispatch.dispatch_id,
+                exc_info=True,
+            )
+
+    async def give_back(self, dispatch: RunDispatch, delay_ms: int = 0) -> None:
+        """Requeue a dispatch that was not really tried; the attempt does not count.
+
+        Raises:
+            LeaseLost: Somebody else has it.
+        """
+        await self._store.requeue(
+            dispatch.dispatch_id, _token(dispatch), delay_ms=delay_ms, is_charged=False
+        )
+
+    async def _retry_later(self, dispatch: RunDispatch, error: Exception) -> None:
+        await self._store.requeue(
+            dispatch.dispatch_id,
+            _token(dispatch),
+            delay_ms=self._pause_ms(dispatch.attempt_count),
+            error=_reason(error),
+        )
+
+    def _pause_ms(self, attempt: int) -> int:
+        """Half of the pause is by chance, so that those who failed together come back apart."""
+        longest = backoff_ms(attempt, self._config.retry_base_ms, self._config.retry_cap_ms)
+        return round(longest * (1 + self._randomness()) / 2)
+
+    async def _bury(self, dispatch: RunDispatch, error: Exception) -> None:
+        if await self._is_late_decision(dispatch, error):
+            late = Release(status=DispatchStatus.SUPERSEDED, error=_reason(error))
+            await self._store.release(dispatch.dispatch_id, _token(dispatch), late)
+            return
+        release = Release(status=DispatchStatus.DEAD_LETTER, error=_reason(error))
+        termination = Failed(message=str(error), code=_code(error))
+        run = await open_run_of(self._store, dispatch.thread_id)
+        if run is not None and not is_own(run, dispatch):
+            run = None
+        if run is None and dispatch.request.continue_run_id is None:
+            await self._bury_unbegun(dispatch, termination, release)
+        elif run is None or (run.is_resumable_waiting and isinstance(error, REFUSED_INPUT)):
+            # There is no run to end, or one that still waits for better input.
+            await self._store.release(dispatch.dispatch_id, _token(dispatch), release)
+        else:
+            await self._engine.end_by_force(
+                dispatch.thread_id, termination, token=_token(dispatch), release=release
+            )
+
+    async def _is_late_decision(self, dispatch: RunDispatch, error: Exception) -> bool:
+        """Whether its tickets were closed before the decision got there: nothing is left to do."""
+        request = dispatch.request
+        if request.messages or not isinstance(error, UnknownTicket | AlreadyDecided):
+            return False
+        tickets = [await self._store.find_ticket(id_) for id_, _ in request.decisions]
+        return bool(tickets) and all(
+            ticket is not None and ticket.status is not TicketStatus.OPEN for ticket in tickets
+        )
+
+    async def _bury_unbegun(
+        self, dispatch: RunDispatch, termination: Termination, release: Release
+    ) -> None:
+        """Leave a record of the run, so that whoever asks for it learns why it never began."""
+        thread = await self._store.load_thread(dispatch.thread_id)
+        ending = Ending(
+            termination=termination,
+            now_ms=self._clock.now_ms(),
+            ids=self._ids,
+            token=_token(dispatch),
+            release=release,
+        )
+        await self._store.commit(
+            never_begun(thread or Thread(id=dispatch.thread_id), dispatch, ending)
+        )
+
+
+def _code(error: Exception) -> str:
+    return error.code if isinstance(error, AwakenError) else "error"
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _token(dispatch: RunDispatch) -> str:
+    assert dispatch.claim_token is not None
+    return dispatch.claim_token

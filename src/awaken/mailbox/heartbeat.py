@@ -1,0 +1,211 @@
+"""The heartbeat: keeps the leases of this process alive from a thread of its own.
+
+Never from the event loop: a loop that is blocked by somebody's code would lose every lease while
+its runs still execute. What the thread learns is handed to the loop, and only there acted on.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.dispatch import Claim, LeaseNews
+from awaken.contracts.mailbox import LeaseKeeper, MailboxStore
+from awaken.runtime.leases import Lease, LeaseHolder
+
+from .config import MailboxConfig
+
+logger = logging.getLogger(__name__)
+
+_JOIN_S = 5.0
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    """A lease of this process: whose it is, where to tell, and since when it is known to last."""
+
+    holder: LeaseHolder
+    loop: asyncio.AbstractEventLoop
+    confirmed_at: int
+    is_lost: bool = False
+
+
+class Heartbeat:
+    """A `LeaseBook` that extends every watched lease in one call, `renew_ms` after the last.
+
+    A holder is told in its event loop, and as long as it is watched, that its lease was lost,
+    that somebody wants it cancelled, or that input is there. A lease counts as lost as well when
+    it could not be confirmed until shortly before its end by this process's monotonic clock. The
+    thread begins with the first lease, dies with the process, and ends with `close`.
+    """
+
+    def __init__(
+        self,
+        store: MailboxStore,
+        clock: Clock,
+        ids: IdSource,
+        config: MailboxConfig,
+        worker_id: str,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._lease_ms = config.lease_ms
+        self._renew_ms = config.renew_ms
+        self._retry_ms = max(config.renew_ms // 10, 1)
+        # Retries come more often than this is long, so that the end of trust is not overslept.
+        self._trust_ms = config.lease_ms - config.lease_ms // 10
+        self._worker_id = worker_id
+        self._held: dict[str, _Held] = {}
+        self._next_at: int | None = None
+        self._thread: threading.Thread | None = None
+        self._changed = threading.Condition()
+        self._is_store_away = False
+
+    def open(self, thread_id: str) -> Lease:
+        """A lease for a run that takes its thread with its first commit."""
+        claim = Claim(worker_id=self._worker_id, lease_ms=self._lease_ms)
+        return Lease(token=self._ids.new_id(), claim=claim)
+
+    def watch(self, lease: Lease, run: LeaseHolder) -> None:
+        """Keep a lease alive that was just taken, or tell another holder of it from now on."""
+        now = self._clock.monotonic_ms()
+        with self._changed:
+            known = self._held.get(lease.token)
+            since = now if known is None else known.confirmed_at
+            self._held[lease.token] = _Held(run, asyncio.get_running_loop(), since)
+            # Whenever leases are held the next beat is at most `renew_ms` away: soon enough.
+            if self._next_at is None:
+                self._wake_at(now + self._renew_ms)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=self._beat_until_closed, name="awaken-heartbeat", daemon=True
+                )
+                self._thread.start()
+
+    def forget(self, lease: Lease) -> None:
+        """Let a lease go; its holder is told nothing any more."""
+        with self._changed:
+            self._held.pop(lease.token, None)
+
+    def beat_soon(self) -> None:
+        """Beat at once, because a signal says that there may be news."""
+        with self._changed:
+            if self._held:
+                self._wake_at(self._clock.monotonic_ms())
+
+    async def close(self) -> None:
+        """Stop beating and end the thread; one that hangs in the store is left to itself."""
+        with self._changed:
+            thread, self._thread = self._thread, None
+            self._held.clear()
+            self._changed.notify_all()
+        if thread is None:
+            return
+        await asyncio.to_thread(thread.join, _JOIN_S)
+        if thread.is_alive():
+            logger.warning("The heartbeat still hangs in the store after %s s.", _JOIN_S)
+
+    def _wake_at(self, at: int) -> None:
+        self._next_at = at
+        self._changed.notify_all()
+
+    def _beat_until_closed(self) -> None:
+        keeper: LeaseKeeper | None = None
+        try:
+            while tokens := self._wait_for_next():
+                keeper = self._beat(keeper, tokens)
+        finally:
+            _close(keeper)
+
+    def _wait_for_next(self) -> tuple[str, ...]:
+        """Sleep until leases have to be extended; returns none when it is time to end."""
+        with self._changed:
+            while self._thread is threading.current_thread():
+                if self._next_at is None:
+                    self._changed.wait()
+                elif (left := self._next_at - self._clock.monotonic_ms()) > 0:
+                    self._changed.wait(left / 1000)
+                elif tokens := self._live_tokens():
+                    # Set before the store is asked, so that a signal meanwhile is not forgotten.
+                    self._next_at = self._clock.monotonic_ms() + self._renew_ms
+                    return tokens
+                else:
+                    self._next_at = None
+            return ()
+
+    def _live_tokens(self) -> tuple[str, ...]:
+        return tuple(token for token, held in self._held.items() if not held.is_lost)
+
+    def _beat(self, keeper: LeaseKeeper | None, tokens: tuple[str, ...]) -> LeaseKeeper | None:
+        """Extend the leases once; returns the keeper to use next time, none after a failure."""
+        asked_at = self._clock.monotonic_ms()
+        news: Iterable[LeaseNews] = ()
+        try:
+            keeper = keeper or self._store.lease_keeper()
+            news = keeper.extend(tokens, self._lease_ms)
+            self._is_store_away = False
+        except Exception as error:  # noqa: BLE001 - the thread must outlive every trouble
+            self._log_once(error)
+            _close(keeper)
+            keeper = None
+        with self._changed:
+            if keeper is None:
+                self._next_at = self._clock.monotonic_ms() + self._retry_ms
+            for item in news:
+                self._take(item, asked_at)
+            self._drop_untrusted()
+        return keeper
+
+    def _take(self, news: LeaseNews, asked_at: int) -> None:
+        held = self._held.get(news.claim_token)
+        if held is None:
+            return
+        if not news.is_held:
+            self._lose(news.claim_token, held)
+            return
+        held.confirmed_at = asked_at
+        if (cause := news.cancel_cause) is not None:
+            self._tell(news.claim_token, held, lambda: held.holder.cancel(cause))
+        if news.has_input:
+            self._tell(news.claim_token, held, held.holder.look_for_input)
+
+    def _drop_untrusted(self) -> None:
+        now = self._clock.monotonic_ms()
+        for token, held in list(self._held.items()):
+            if now >= held.confirmed_at + self._trust_ms and not held.is_lost:
+                logger.warning("A lease could not be confirmed in time; its run stops.")
+                self._lose(token, held)
+
+    def _lose(self, token: str, held: _Held) -> None:
+        held.is_lost = True
+        self._tell(token, held, held.holder.lease_lost)
+
+    def _tell(self, token: str, held: _Held, action: Callable[[], object]) -> None:
+        """Act in the holder's loop, unless it was forgotten by then: its last commit ends it."""
+
+        def act() -> None:
+            if self._held.get(token) is held:
+                action()
+
+        try:
+            held.loop.call_soon_threadsafe(act)
+        except RuntimeError:
+            # The loop is closed: nobody executes the run any more, so others may have it.
+            self._held.pop(token, None)
+
+    def _log_once(self, error: Exception) -> None:
+        if not self._is_store_away:
+            self._is_store_away = True
+            logger.warning("Leases cannot be extended, trying again: %s", error)
+
+
+def _close(keeper: LeaseKeeper | None) -> None:
+    if keeper is None:
+        return
+    try:
+        keeper.close()
+    except Exception:
+        logger.exception("The connection of the heartbeat could not be closed.")

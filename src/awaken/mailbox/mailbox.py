@@ -1,0 +1,210 @@
+"""The mailbox: sends input to threads, decides and cancels. No agent code runs here.
+
+Everything is durable when a method returns, and holds whichever process executes the run.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from awaken.contracts.bus import Bus, SignalKind
+from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.dispatch import InputMode, RunDispatch
+from awaken.contracts.errors import InvalidInput, InvalidResume, UnknownRun
+from awaken.contracts.queries import DispatchQuery, Page
+from awaken.contracts.runs import DecisionReceipt, RunRecord, RunRequest
+from awaken.contracts.storage import Store
+from awaken.runtime.admission import check_id
+
+from .cancels import cancel, end_waiting
+from .config import MailboxConfig
+from .decisions import Decider, Decision
+from .queue_gauge import QueueGauge
+from .receipts import SubmitReceipt, receipt_of
+from .services import MailboxServices
+from .submissions import Delivery, asked_again, check_submission, dispatch_for
+
+INTERRUPT = "interrupt"
+"""The cause of a run that is cancelled to make way for new input."""
+
+
+class Mailbox:
+    """The use cases of durable input, for any process that shares the store."""
+
+    def __init__(
+        self, store: Store, bus: Bus, clock: Clock, ids: IdSource, config: MailboxConfig
+    ) -> None:
+        self.services = MailboxServices(store=store, bus=bus, clock=clock, ids=ids, config=config)
+        self._store = store
+        self._decider = Decider(self.services)
+        self._gauge = QueueGauge(store, clock, config.queue_limit)
+
+    async def submit(
+        self,
+        request: RunRequest,
+        *,
+        mode: InputMode = InputMode.QUEUE,
+        priority: int = 128,
+        dedupe_key: str | None = None,
+        delay_ms: int = 0,
+    ) -> SubmitReceipt:
+        """Send input to a thread; it is durable when this returns.
+
+        The same request again under the same dedupe key changes nothing and gives the receipt of
+        the first. With `resume` the decisions of the request are taken as `decide` takes them.
+
+        Raises:
+            InvalidInput: Something is malformed; nothing was written, nothing cancelled.
+            QueueFull: Too much waits; says when to try again.
+            DedupeConflict: The key was used for another request; nothing was cancelled.
+            InvalidResume: No run of the thread waits.
+            UnknownRun: The run to resume does not exist.
+            UnknownTicket: A decision names no ticket of the run that waits.
+            AlreadyDecided: A ticket was decided otherwise.
+        """
+        delivery = Delivery(mode=mode, priority=priority, dedupe_key=dedupe_key, delay_ms=delay_ms)
+        check_submission(request, delivery)
+        await self._gauge.take_place()
+        match mode:
+            case InputMode.QUEUE | InputMode.STEER:
+                dispatch = await self._dispatch(request, delivery)
+                return await self._enqueue(dispatch)
+            case InputMode.INTERRUPT:
+                return await self._interrupt(await self._dispatch(request, delivery))
+            case InputMode.RESUME:
+                return await self._resume(request, delivery)
+
+    async def decide(self, decisions: Sequence[Decision]) -> tuple[DecisionReceipt, ...]:
+        """Take decisions on tickets of one run, all or none, and let the run go on.
+
+        The same decisions again give the same receipts. On a run that executes they are taken
+        one by one, when its other calls are done.
+
+        Raises:
+            InvalidInput: There is no decision, or one is malformed or not allowed.
+            UnknownTicket: A ticket does not exist, or belongs to another run than the first.
+            AlreadyDecided: A ticket was decided otherwise, closed, or has expired.
+        """
+        return await self._decider.decide(decisions)
+
+    async def cancel(self, id_: str, cause: str = "user") -> bool:
+        """Cancel by dispatch, run or thread id, wherever it is executed.
+
+        What is queued never starts; what executes ends as soon as its worker hears of it, also
+        if that worker dies first; what waits has ended when this returns. By its id, a thread's
+        open run is cancelled, or everything that is queued if there is none.
+
+        Returns False when there is nothing to cancel (any more).
+        """
+        check_id("dispatch, run or thread id", id_)
+        return await cancel(self.services, id_, cause)
+
+    async def replay_dead_letter(self, dispatch_id: str) -> SubmitReceipt:
+        """Queue a dead letter again, under a new id and with all its attempts; at most once.
+
+        A run that has ended stays ended: what it was asked for is asked again, of a new run.
+
+        Raises:
+            RecordNotFound: There is no such dispatch.
+            IllegalTransition: It is no dead letter, or its run has not ended and goes on already.
+            InvalidResume: It was to continue a run that has ended.
+        """
+        check_id("dispatch_id", dispatch_id)
+        dead = await self._store.find_dispatch(dispatch_id)
+        run = None if dead is None else await self._store.load_run(dead.run_id)
+        if dead is None or run is None or not run.status.is_terminal:
+            revived = await self._store.revive(dispatch_id, self.services.ids.new_id())
+            await self._tell_queued(revived)
+            return receipt_of(revived)
+        if dead.request.continue_run_id is not None:
+            raise InvalidResume(run_id=run.run_id, problem="it has ended")
+        return await self._enqueue(asked_again(dead, self.services.ids))
+
+    async def status(self, dispatch_id: str) -> RunDispatch | None:
+        """How a delivery stands, or None if there is none of that id."""
+        check_id("dispatch_id", dispatch_id)
+        return await self._store.find_dispatch(dispatch_id)
+
+    async def list_dispatches(self, query: DispatchQuery) -> Page[RunDispatch]:
+        """List deliveries, oldest first."""
+        return await self._store.list_dispatches(query)
+
+    async def _dispatch(self, request: RunRequest, delivery: Delivery) -> RunDispatch:
+        config = self.services.config
+        dispatch = dispatch_for(
+            request, delivery, self.services.ids, max_attempts=config.max_attempts
+        )
+        if not delivery.delay_ms:
+            return dispatch
+        due_at = await self._store.now_ms() + delivery.delay_ms
+        return msgspec.structs.replace(dispatch, available_at=due_at)
+
+    async def _enqueue(self, dispatch: RunDispatch) -> SubmitReceipt:
+        backlog = self.services.config.thread_backlog
+        stored = await self._store.enqueue(dispatch, backlog_max=backlog)
+        await self._tell_queued(stored)
+        return receipt_of(stored, is_duplicate=stored.dispatch_id != dispatch.dispatch_id)
+
+    async def _interrupt(self, dispatch: RunDispatch) -> SubmitReceipt:
+        # Looked up first: the run that begins with the interrupt must not be ended by it.
+        thread = await self._store.load_thread(dispatch.thread_id)
+        await self._store.interrupt(dispatch.thread_id, INTERRUPT, then=dispatch)
+        # Changes nothing: it only tells which dispatch the store has for this request.
+        receipt = await self._enqueue(dispatch)
+        if thread is not None and thread.open_run_id and not receipt.is_duplicate:
+            await end_waiting(self.services, thread.id, thread.open_run_id, INTERRUPT)
+        return receipt
+
+    async def _resume(self, request: RunRequest, delivery: Delivery) -> SubmitReceipt:
+        run = await self._run_to_resume(request)
+        kept = {name: getattr(run, name) for name in _KEPT}
+        wanted = msgspec.structs.replace(request, continue_run_id=run.run_id, **kept)
+        dispatch = await self._dispatch(wanted, delivery)
+        if request.decisions:
+            return await self._resume_decided(run, dispatch)
+        known = await self._store.find_dispatch_of_run(run.run_id)
+        if known is not None and _is_again(known, dispatch):
+            return receipt_of(known, is_duplicate=True)
+        if not run.is_resumable_waiting:
+            raise InvalidResume(run_id=run.run_id, problem="it is not waiting")
+        return await self._enqueue(dispatch)
+
+    async def _resume_decided(self, run: RunRecord, dispatch: RunDispatch) -> SubmitReceipt:
+        request = dispatch.request
+        rest = msgspec.structs.replace(request, decisions=())
+        taken = await self._decider.take(run.thread_id, run.run_id, request.decisions, rest)
+        if taken is not None:
+            return receipt_of(taken)
+        known = await self._store.find_dispatch_of_run(run.run_id)
+        return receipt_of(known or dispatch, is_duplicate=True)
+
+    async def _run_to_resume(self, request: RunRequest) -> RunRecord:
+        """The run that is named, else the one that waits, else the one that did last."""
+        if not request.messages and not request.decisions:
+            raise InvalidInput(what="The request", problem="it has no decision and no message")
+        thread_id = request.thread_id or ""
+        thread = await self._store.load_thread(thread_id)
+        shown = None if thread is None else thread.open_run_id or thread.latest_run_id
+        run_id = request.continue_run_id or shown
+        if run_id is None:
+            raise InvalidResume(run_id="", problem=f"no run of thread '{thread_id}' waits")
+        run = await self._store.load_run(run_id)
+        if run is None or run.thread_id != thread_id:
+            raise UnknownRun(run_id=run_id)
+        return run
+
+    async def _tell_queued(self, dispatch: RunDispatch) -> None:
+        tell = self.services.tell
+        if dispatch.mode is not InputMode.QUEUE:
+            await tell(SignalKind.CONTROL, dispatch.thread_id, dispatch.run_id)
+        await tell(SignalKind.DISPATCH_QUEUED, dispatch.thread_id, dispatch.run_id)
+
+
+_KEPT = ("run_mode", "adapter", "session_id", "transport_request_id")
+"""How the run was begun, which whoever continues it does not change."""
+
+
+def _is_again(known: RunDispatch, dispatch: RunDispatch) -> bool:
+    """Whether a dispatch asks again for what was delivered before, under the same key."""
+    is_same_key = dispatch.dedupe_key is not None and known.dedupe_key == dispatch.dedupe_key
+    return is_same_key and known.request_hash == dispatch.request_hash

@@ -1,0 +1,31 @@
+"""What the use cases of one mailbox share."""
+
+import logging
+from dataclasses import dataclass
+
+from awaken.contracts.bus import Bus, Signal, SignalKind
+from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.storage import Store
+
+from .config import MailboxConfig
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailboxServices:
+    """The ports of a mailbox and how it is configured."""
+
+    store: Store
+    bus: Bus
+    clock: Clock
+    ids: IdSource
+    config: MailboxConfig
+
+    async def tell(self, kind: SignalKind, thread_id: str, run_id: str | None = None) -> None:
+        """Tell other processes where to look; what was written counts, heard or not."""
+        try:
+            await self.bus.publish(Signal(kind=kind, thread_id=thread_id, run_id=run_id))
+        except Exception:
+            # Everybody who needs to know looks into the store from time to time.
+            logger.warning("Signal '%s' could not be sent.", kind, exc_info=True)

@@ -1,0 +1,171 @@
+"""From a request to a dispatch: checked, named and hashed. Nothing is written here."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.clock import IdSource
+from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
+from awaken.contracts.errors import IllegalTransition, InvalidInput, LimitExceeded
+from awaken.contracts.identity import present
+from awaken.contracts.messages import Message, Role
+from awaken.contracts.runs import RunRecord, RunRequest
+from awaken.runtime.admission import check_id
+from awaken.runtime.limits import Limits
+
+MESSAGE_BYTES = Limits().message_bytes
+PRIORITY_MAX = 255
+TICKET_KEY = "ticket:"
+"""Begins the dedupe keys under which decisions are sent; nobody else may use it."""
+REPLAY_KEY = "replay:"
+"""Begins the dedupe keys under which dead letters are replayed; nobody else may use it."""
+
+_IDS = ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint")
+_OPTIONAL_IDS = ("parent_run_id", "parent_thread_id", "session_id", "transport_request_id")
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """How a request is delivered."""
+
+    mode: InputMode = InputMode.QUEUE
+    priority: int = 128
+    dedupe_key: str | None = None
+    delay_ms: int = 0
+
+
+def check_submission(request: RunRequest, delivery: Delivery) -> None:
+    """Refuse what could not be executed, found again or stored.
+
+    Raises:
+        InvalidInput: Naming what is wrong.
+        LimitExceeded: A message is too large.
+    """
+    for name in _IDS:
+        if (value := getattr(request, name)) is not None:
+            check_id(name, value)
+    for name in _OPTIONAL_IDS:
+        if present(value := getattr(request, name)):
+            check_id(name, value)
+    for message in request.messages:
+        _check_message(message)
+    _check_delivery(request, delivery)
+
+
+def named_messages(messages: Sequence[Message], ids: IdSource) -> tuple[Message, ...]:
+    """Give each message the id under which it will appear in the thread."""
+    return tuple(
+        message if message.id else msgspec.structs.replace(message, id=ids.new_id())
+        for message in messages
+    )
+
+
+def dispatch_for(
+    request: RunRequest, delivery: Delivery, ids: IdSource, *, max_attempts: int
+) -> RunDispatch:
+    """Make the dispatch that delivers a request which was checked."""
+    dispatch_id = ids.new_id()
+    thread_id = request.thread_id or ids.new_id()
+    run_id = request.continue_run_id or request.run_id_hint or ids.new_id()
+    return RunDispatch(
+        dispatch_id=dispatch_id,
+        thread_id=thread_id,
+        run_id=run_id,
+        request=msgspec.structs.replace(
+            request,
+            thread_id=thread_id,
+            dispatch_id=dispatch_id,
+            messages=named_messages(request.messages, ids),
+        ),
+        mode=delivery.mode,
+        priority=delivery.priority,
+        dedupe_key=delivery.dedupe_key,
+        request_hash=digest([delivery.mode, request]),
+        max_attempts=max_attempts,
+    )
+
+
+def asked_again(dead: RunDispatch, ids: IdSource) -> RunDispatch:
+    """Make the dispatch that asks a new run for what a dead letter asked for, once.
+
+    Raises:
+        IllegalTransition: It is no dead letter.
+    """
+    if dead.status is not DispatchStatus.DEAD_LETTER:
+        raise IllegalTransition(
+            thing=f"Dispatch '{dead.dispatch_id}'", old=str(dead.status), new="queued"
+        )
+    dispatch_id, run_id = ids.new_id(), ids.new_id()
+    # The messages may be in the thread already: there they are others.
+    messages = tuple(
+        msgspec.structs.replace(message, id=ids.new_id()) for message in dead.request.messages
+    )
+    return RunDispatch(
+        dispatch_id=dispatch_id,
+        thread_id=dead.thread_id,
+        run_id=run_id,
+        request=msgspec.structs.replace(
+            dead.request, dispatch_id=dispatch_id, run_id_hint=None, messages=messages
+        ),
+        mode=dead.mode,
+        priority=dead.priority,
+        dedupe_key=f"{REPLAY_KEY}{dead.dispatch_id}",
+        request_hash=dead.request_hash,
+        max_attempts=dead.max_attempts,
+    )
+
+
+def continuation(run: RunRecord) -> RunRequest:
+    """A request to go on with a run as it was begun: gates must see the same mode and adapter."""
+    return RunRequest(
+        thread_id=run.thread_id,
+        continue_run_id=run.run_id,
+        run_mode=run.run_mode,
+        adapter=run.adapter,
+        session_id=run.session_id,
+        transport_request_id=run.transport_request_id,
+    )
+
+
+def digest(content: Any) -> str:
+    """A short text that is equal for equal content, whatever the order of its keys.
+
+    Raises:
+        InvalidInput: The content has no JSON form.
+    """
+    try:
+        data = msgspec.json.encode(content, order="sorted")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(what="The request", problem=str(error)) from error
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _check_message(message: Message) -> None:
+    if message.role not in (Role.USER, Role.SYSTEM):
+        raise InvalidInput(what="A message of the request", problem=f"role '{message.role}'")
+    if message.id is not None:
+        check_id("message id", message.id)
+    try:
+        size = len(msgspec.json.encode(message))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(what="A message of the request", problem=str(error)) from error
+    if size > MESSAGE_BYTES:
+        raise LimitExceeded(what="A message of the request", size=size, limit=MESSAGE_BYTES)
+
+
+def _check_delivery(request: RunRequest, delivery: Delivery) -> None:
+    if not 0 <= delivery.priority <= PRIORITY_MAX:
+        raise InvalidInput(what="priority", problem=f"it must be between 0 and {PRIORITY_MAX}")
+    if delivery.delay_ms < 0:
+        raise InvalidInput(what="delay_ms", problem="it is negative")
+    if delivery.mode is not InputMode.QUEUE and not request.thread_id:
+        raise InvalidInput(what="thread_id", problem=f"mode '{delivery.mode}' needs one")
+    key = delivery.dedupe_key
+    if key is None:
+        return
+    check_id("dedupe_key", key)
+    if key.startswith((TICKET_KEY, REPLAY_KEY)):
+        raise InvalidInput(what="dedupe_key", problem="it begins like those of the mailbox itself")
+    if not request.thread_id:
+        raise InvalidInput(what="dedupe_key", problem="keys belong to a thread; pass thread_id")

@@ -1,0 +1,154 @@
+"""The sweeper: what has to happen because time has passed, on start and then periodically.
+
+Every node may sweep at the same time. One bad item is logged and never blocks the others.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+
+from awaken.contracts.bus import SignalKind
+from awaken.contracts.errors import AlreadyDecided
+from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.runtime.resume import DEADLINE, expiry_id
+
+from .decisions import Decider
+from .mailbox import Mailbox
+from .outages import Outage
+
+logger = logging.getLogger(__name__)
+
+PAGE = 100
+PURGE_PAGE = 1000
+
+
+class Sweeper:
+    """Takes back claims of the dead, decides at deadlines, and removes what is too old."""
+
+    def __init__(self, mailbox: Mailbox) -> None:
+        services = mailbox.services
+        config = services.config
+        self._services = services
+        self._store = services.store
+        self._config = config
+        self._decider = Decider(services)
+        self._sweeping: asyncio.Task[None] | None = None
+        self._stopped = asyncio.Event()
+        self._purged_at: int | None = None
+        self._outages = {
+            stage: Outage(what, config.sweep_ms, config.sweep_ms, logger)
+            for stage, what in (
+                (self.reclaim, "Taking back claims"),
+                (self.expire_tickets, "Deciding at deadlines"),
+                (self._purge_if_due, "Removing old records"),
+            )
+        }
+
+    def start(self) -> None:
+        """Sweep now and then every `sweep_ms`; calling it twice is harmless."""
+        if self._sweeping is None:
+            self._stopped.clear()
+            self._sweeping = asyncio.create_task(self._sweep_until_stopped(), name="sweeper")
+
+    async def stop(self) -> None:
+        """Stop sweeping; what was not finished is found again by the next sweep."""
+        if self._sweeping is None:
+            return
+        self._stopped.set()
+        sweeping, self._sweeping = self._sweeping, None
+        sweeping.cancel()
+        await asyncio.wait([sweeping])
+
+    async def sweep(self) -> None:
+        """Do everything once; a stage that fails does not keep the next one from being done."""
+        for stage, outage in self._outages.items():
+            await _guarded(stage, outage)
+
+    async def reclaim(self) -> int:
+        """Queue again what was claimed by somebody who gives no sign of life any more."""
+        count = 0
+        while True:
+            queued = await self._store.reclaim(PAGE)
+            count += len(queued)
+            for dispatch in queued:
+                logger.info(
+                    "Run '%s' goes on: its worker is gone (dispatch '%s', attempt %d).",
+                    dispatch.run_id,
+                    dispatch.dispatch_id,
+                    dispatch.attempt_count,
+                )
+                await self._services.tell(
+                    SignalKind.DISPATCH_QUEUED, dispatch.thread_id, dispatch.run_id
+                )
+            if len(queued) < PAGE:
+                return count
+
+    async def expire_tickets(self) -> int:
+        """Decide tickets whose deadline has passed, as they say; returns how many."""
+        seen: set[str] = set()
+        decided = 0
+        while True:
+            page = await self._store.list_expired_tickets(PAGE + len(seen))
+            news = [ticket for ticket in page if ticket.ticket_id not in seen]
+            for ticket in news:
+                decided += await self._expire(ticket)
+            # Those that are still open come first again: look past them.
+            seen = {ticket.ticket_id for ticket in page}
+            if len(news) < PAGE:
+                return decided
+
+    async def purge(self) -> None:
+        """Remove dispatches, runs and events that ended longer ago than they are kept."""
+        if self._config.retention_ms is None:
+            return
+        before = await self._store.now_ms() - self._config.retention_ms
+        while True:
+            purged = await self._store.purge(before, PURGE_PAGE)
+            if not (purged.dispatches or purged.runs or purged.events):
+                return
+
+    async def _sweep_until_stopped(self) -> None:
+        while not self._stopped.is_set():
+            await self.sweep()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._config.sweep_ms / 1000):
+                    await self._stopped.wait()
+
+    async def _expire(self, ticket: Ticket) -> bool:
+        decision = _decision_at_deadline(ticket, self._services.clock.now_ms())
+        try:
+            await self._decider.decide([(ticket.ticket_id, decision)])
+        except AlreadyDecided:
+            # Somebody, or another node, was faster.
+            return False
+        except Exception:
+            logger.exception("Ticket '%s' could not be decided.", ticket.ticket_id)
+            return False
+        return True
+
+    async def _purge_if_due(self) -> None:
+        now = self._services.clock.monotonic_ms()
+        if self._purged_at is None or now - self._purged_at >= self._config.purge_ms:
+            await self.purge()
+            self._purged_at = now
+
+
+async def _guarded(stage: Callable[[], Awaitable[object]], outage: Outage) -> None:
+    try:
+        await stage()
+    except Exception as error:  # noqa: BLE001 - logged there, and tried again
+        outage.failed(error)
+    else:
+        outage.succeeded()
+
+
+def _decision_at_deadline(ticket: Ticket, now_ms: int) -> ToolCallResume:
+    """What a ticket says for the case that nobody has decided until its deadline."""
+    return ToolCallResume(
+        decision_id=expiry_id(ticket.ticket_id),
+        action=ticket.on_expiry,
+        reason="The deadline passed.",
+        decided_by=DEADLINE,
+        updated_at=now_ms,
+    )

@@ -1,0 +1,234 @@
+"""A worker: claims dispatches and has the engine execute them.
+
+It decides when to claim and what becomes of a dispatch that could not be executed. How a run
+goes, and the commit that ends it together with its dispatch, is the engine's business.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+
+from awaken.contracts.bus import Signal, SignalKind, Unsubscribe
+from awaken.contracts.dispatch import InputMode, RunDispatch
+from awaken.contracts.errors import LeaseLost, ThreadBusy
+from awaken.contracts.lifecycle import Cancelled
+from awaken.runtime.active_runs import ActiveRun
+from awaken.runtime.engine import RunEngine
+from awaken.runtime.leases import Lease, RunHandedOver
+
+from .failures import Failures
+from .heartbeat import Heartbeat
+from .mailbox import INTERRUPT, Mailbox
+from .outages import Outage
+from .ownership import is_own, open_run_of
+
+logger = logging.getLogger(__name__)
+
+_SETTLE_MS = 5_000
+"""How long a worker that stops waits for what was given back to come to its end."""
+_ROUNDS = 3
+"""How often it asks: a dispatch may be on its way into the engine when that is closed."""
+
+
+class Worker:
+    """Executes what is queued, at most `concurrency` runs at once.
+
+    Work starts with a signal, and without one at the latest after `poll_ms`. A store that is away
+    is waited for. Whatever the worker cannot bring to an end, its lease gives back.
+    """
+
+    def __init__(
+        self,
+        engine: RunEngine,
+        mailbox: Mailbox,
+        heartbeat: Heartbeat,
+        *,
+        worker_id: str,
+        randomness: Callable[[], float] = random.random,
+    ) -> None:
+        self._engine = engine
+        self._services = mailbox.services
+        self._config = mailbox.services.config
+        self._heartbeat = heartbeat
+        self._worker_id = worker_id
+        self._failures = Failures(engine, mailbox.services, randomness)
+        self._wake = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._claiming: asyncio.Task[None] | None = None
+        self._unsubscribe: Unsubscribe | None = None
+        self._is_stopping = False
+        self._stopping = asyncio.Lock()
+
+    @property
+    def in_flight(self) -> int:
+        """How many dispatches are being executed."""
+        return len(self._tasks)
+
+    async def run(self) -> None:
+        """Work until somebody calls `stop` or cancels this; ends when everything is given back."""
+        self.start()
+        assert self._claiming is not None
+        try:
+            await asyncio.shield(self._claiming)
+        finally:
+            await self.stop()
+
+    def start(self) -> None:
+        """Begin to work; calling it twice is harmless."""
+        if self._claiming is None:
+            self._is_stopping = False
+            self._unsubscribe = self._services.bus.subscribe(self._hear)
+            self._claiming = asyncio.create_task(self._claim_until_stopped(), name="claim loop")
+
+    async def stop(self) -> None:
+        """Stop claiming, let runs end for `drain_ms`, then give the others back, not charged.
+
+        Call it before the store is closed.
+        """
+        self._is_stopping = True
+        async with self._stopping:
+            if self._claiming is not None:
+                await self._drain(self._claiming)
+                self._claiming = None
+
+    async def _drain(self, claiming: asyncio.Task[None]) -> None:
+        self._wake.set()
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        await _wait_for({claiming}, self._config.drain_ms)
+        claiming.cancel()
+        await _wait_for(self._tasks, self._config.drain_ms)
+        for _ in range(_ROUNDS):
+            await self._engine.close()
+            await _wait_for(self._tasks, _SETTLE_MS // _ROUNDS)
+        for task in self._tasks:
+            task.cancel()
+        await _wait_for({claiming, *self._tasks}, _SETTLE_MS)
+
+    def _hear(self, signal: Signal) -> None:
+        match signal.kind:
+            case SignalKind.DISPATCH_QUEUED:
+                self._wake.set()
+            case SignalKind.CONTROL:
+                if self._engine.active.of_thread(signal.thread_id) is not None:
+                    self._heartbeat.beat_soon()
+            case SignalKind.RUN_CHANGED:
+                pass
+
+    async def _claim_until_stopped(self) -> None:
+        config = self._config
+        outage = Outage("Claiming work", config.poll_ms, config.retry_cap_ms, logger)
+        while not self._is_stopping:
+            pause = config.poll_ms
+            try:
+                is_more_likely = await self._claim()
+                outage.succeeded()
+            except Exception as error:  # noqa: BLE001 - logged there, and tried again
+                is_more_likely, pause = False, outage.failed(error)
+            if not is_more_likely:
+                await self._sleep(pause)
+
+    async def _claim(self) -> bool:
+        """Claim what there is room for; returns whether to look again at once."""
+        # Before the store is asked: a signal that comes meanwhile must not be forgotten.
+        self._wake.clear()
+        room = self._config.concurrency - len(self._tasks)
+        if room <= 0:
+            return False
+        token = self._services.ids.new_id()
+        claimed = await self._services.store.claim(
+            self._worker_id, token, self._config.lease_ms, limit=room
+        )
+        for dispatch in claimed:
+            name = f"dispatch {dispatch.dispatch_id}"
+            task = asyncio.create_task(self._execute(dispatch), name=name)
+            self._tasks.add(task)
+            task.add_done_callback(self._finished)
+        return len(claimed) == room
+
+    async def _sleep(self, pause_ms: int) -> None:
+        if self._is_stopping:
+            return
+        try:
+            async with asyncio.timeout(pause_ms / 1000):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+
+    async def _execute(self, dispatch: RunDispatch) -> None:
+        try:
+            await self._deliver(dispatch)
+        except (LeaseLost, RunHandedOver) as error:
+            # Somebody else has the thread, or will. Nothing is left to do here.
+            logger.info("Dispatch '%s' is left: %s", dispatch.dispatch_id, error)
+        except Exception as error:  # noqa: BLE001 - logged there, and never the worker's end
+            await self._failures.settle(dispatch, error, is_stopping=self._is_stopping)
+        await self._services.tell(SignalKind.RUN_CHANGED, dispatch.thread_id, dispatch.run_id)
+
+    async def _deliver(self, dispatch: RunDispatch) -> None:
+        if self._is_stopping:
+            await self._failures.give_back(dispatch)
+            return
+        assert dispatch.claim_token is not None
+        lease = Lease(dispatch.claim_token, dispatch_id=dispatch.dispatch_id)
+        # From now on, not only from when the engine has made a run of it.
+        self._heartbeat.watch(lease, _Executing(self._engine, dispatch))
+        try:
+            if dispatch.mode is InputMode.INTERRUPT:
+                await self._make_way(dispatch)
+            await self._engine.execute(dispatch)
+        except ThreadBusy:
+            # A run was just started here, and will learn that the thread is claimed.
+            await self._failures.give_back(dispatch, self._config.poll_ms)
+        finally:
+            self._heartbeat.forget(lease)
+
+    async def _make_way(self, dispatch: RunDispatch) -> None:
+        """End the run that an interrupt found on its thread, if nobody has ended it yet."""
+        run = await open_run_of(self._services.store, dispatch.thread_id)
+        if run is not None and not is_own(run, dispatch):
+            await self._engine.end_by_force(
+                dispatch.thread_id, Cancelled(cause=INTERRUPT), token=dispatch.claim_token
+            )
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("A dispatch ended in a way nobody foresaw.", exc_info=error)
+        # There is room, and the thread may have more to do.
+        self._wake.set()
+
+
+class _Executing:
+    """A dispatch of this worker as the keeper of its lease sees it, from its claim on."""
+
+    def __init__(self, engine: RunEngine, dispatch: RunDispatch) -> None:
+        self._engine = engine
+        self._dispatch = dispatch
+
+    def lease_lost(self) -> None:
+        """Stop the run, if there is one; before that, its first commit is refused."""
+        if (active := self._run()) is not None:
+            active.lease_lost()
+
+    def cancel(self, cause: str) -> None:
+        """Cancel the run, if there is one; before that, the next beat says so again."""
+        if (active := self._run()) is not None:
+            active.cancel(cause)
+
+    def look_for_input(self) -> None:
+        """Let the run take input in, if there is one."""
+        if (active := self._run()) is not None:
+            active.look_for_input()
+
+    def _run(self) -> ActiveRun | None:
+        active = self._engine.active.of_thread(self._dispatch.thread_id)
+        if active is None or active.lease is None:
+            return None
+        return active if active.lease.token == self._dispatch.claim_token else None
+
+
+async def _wait_for(tasks: set[asyncio.Task[None]], timeout_ms: int) -> None:
+    if tasks:
+        await asyncio.wait(tasks, timeout=timeout_ms / 1000)

@@ -1,0 +1,143 @@
+"""What has to be done with a claimed dispatch, from what the store knows of its thread."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.contracts.identity import present
+from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination
+from awaken.contracts.runs import RunRecord, RunRequest
+from awaken.contracts.storage import Checkout
+from awaken.contracts.suspension import ToolCallResume
+
+Decision = tuple[str, ToolCallResume]
+
+ATTEMPTS_EXHAUSTED = "attempts_exhausted"
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """The run has ended: the dispatch is stale."""
+
+    record: RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The run ends without being executed."""
+
+    termination: Termination
+    release: Release
+    has_begun: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """The run is started or continued; some decisions are news to a run that is recovered."""
+
+    request: RunRequest
+    decisions: tuple[Decision, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverFirst:
+    """Another run of the thread is recovered; afterwards the dispatch is looked at again."""
+
+    request: RunRequest
+
+
+Delivery = Drop | End | Deliver | RecoverFirst
+
+
+def delivery_of(
+    dispatch: RunDispatch, checkout: Checkout | None, record: RunRecord | None
+) -> Delivery:
+    """Decide by the record of the dispatch's run and by the run that is open on its thread."""
+    if record is not None and record.status is RunStatus.DONE:
+        return Drop(record)
+    open_run = checkout.open_run if checkout is not None else None
+    is_own = open_run is not None and _is_own(dispatch, open_run)
+    if dispatch.is_spent:
+        return _buried(dispatch, has_begun=is_own)
+    if dispatch.cancel_cause is not None:
+        termination = Cancelled(cause=dispatch.cancel_cause)
+        return End(termination, Release(), has_begun=is_own)
+    return _delivered(dispatch, open_run)
+
+
+def _delivered(dispatch: RunDispatch, open_run: RunRecord | None) -> Delivery:
+    if open_run is None or open_run.status is RunStatus.CREATED:
+        return Deliver(_fresh(dispatch))
+    if open_run.status is RunStatus.WAITING:
+        # A message to a waiting run takes the place of its decisions, whatever was meant by it.
+        return Deliver(_continued(dispatch, open_run))
+    if not _is_own(dispatch, open_run):
+        # Its own dispatch may stand behind this one, and a thread is served in order.
+        return RecoverFirst(continuation(open_run))
+    return _recovered(dispatch, open_run)
+
+
+def continuation(record: RunRecord, decisions: Sequence[Decision] = ()) -> RunRequest:
+    """A request to go on with a run as it was begun: gates must see the same mode and adapter."""
+    return RunRequest(
+        thread_id=record.thread_id,
+        continue_run_id=record.run_id,
+        decisions=tuple(decisions),
+        run_mode=record.run_mode,
+        adapter=record.adapter,
+        dispatch_id=record.dispatch_id,
+        session_id=record.session_id,
+        transport_request_id=record.transport_request_id,
+    )
+
+
+def _is_own(dispatch: RunDispatch, open_run: RunRecord) -> bool:
+    wanted = (dispatch.run_id, dispatch.request.continue_run_id)
+    return open_run.run_id in wanted or open_run.dispatch_id == dispatch.dispatch_id
+
+
+def _buried(dispatch: RunDispatch, *, has_begun: bool) -> End:
+    cause = f": {dispatch.last_error}" if dispatch.last_error else ""
+    message = f"given up after {dispatch.max_attempts} attempts{cause}"
+    release = Release(status=DispatchStatus.DEAD_LETTER, error=message)
+    return End(Failed(message=message, code=ATTEMPTS_EXHAUSTED), release, has_begun)
+
+
+def _fresh(dispatch: RunDispatch) -> RunRequest:
+    is_named = present(dispatch.request.continue_run_id) is not None
+    return _addressed(dispatch, run_id_hint=None if is_named else dispatch.run_id)
+
+
+def _continued(dispatch: RunDispatch, waiting: RunRecord) -> RunRequest:
+    return _addressed(dispatch, run_id_hint=None, continue_run_id=waiting.run_id)
+
+
+def _recovered(dispatch: RunDispatch, running: RunRecord) -> Deliver:
+    """Go on where the run stopped; its input is news only if the record does not name it."""
+    is_taken_in = running.dispatch_id == dispatch.dispatch_id
+    request = dispatch.request
+    return Deliver(
+        _addressed(
+            dispatch,
+            agent_id=None,
+            run_id_hint=None,
+            continue_run_id=running.run_id,
+            messages=() if is_taken_in else request.messages,
+            decisions=(),
+            run_mode=running.run_mode,
+            adapter=running.adapter,
+        ),
+        () if is_taken_in else request.decisions,
+    )
+
+
+def _addressed(dispatch: RunDispatch, **changes: object) -> RunRequest:
+    return msgspec.structs.replace(
+        dispatch.request,
+        thread_id=dispatch.thread_id,
+        dispatch_id=dispatch.dispatch_id,
+        dispatch_id_hint=None,
+        **changes,
+    )

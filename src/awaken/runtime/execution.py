@@ -1,0 +1,140 @@
+"""Executing runs in this process: admitted, held, driven to their end, and let go."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from awaken.contracts.errors import ThreadBusy, ThreadClaimed
+from awaken.contracts.runs import RunRequest, RunResult
+from awaken.contracts.storage import Store
+
+from .active_runs import ActiveRun, ActiveRuns
+from .admission import Admission
+from .cancellation import TaskCancels
+from .leases import Lease, LeaseBook, RunHandedOver
+from .results import executed_result
+from .run import Run, Services
+
+logger = logging.getLogger(__name__)
+
+
+class Execution:
+    """Executes requests in a thread's slot, under a lease where others could take the thread."""
+
+    __slots__ = ("_leases", "_services", "_store", "active", "admission")
+
+    def __init__(
+        self, store: Store, services: Services, admission: Admission, leases: LeaseBook | None
+    ) -> None:
+        self.active = ActiveRuns()
+        self.admission = admission
+        self._store = store
+        self._services = services
+        # What nobody else can see need not be held against anybody.
+        self._leases = leases if leases is not None and store.is_shared else None
+
+    async def run_here(self, request: RunRequest, configure: Callable[[Run], None]) -> RunResult:
+        """Execute a request in the caller's task, whose own cancellation goes on afterwards."""
+        active, run = await self._admitted(request, configure)
+        _begin(run)
+        is_cancelled = False
+        try:
+            result = await self._execute(run)
+            active.end(result)
+        except BaseException as error:
+            active.end(error)
+            raise
+        finally:
+            is_cancelled = run.cancels.end()
+            self._retire(active, run)
+        if is_cancelled:
+            raise asyncio.CancelledError
+        return result
+
+    async def launch(
+        self,
+        request: RunRequest,
+        configure: Callable[[Run], None],
+        lease: Lease | None = None,
+    ) -> tuple[ActiveRun, Run]:
+        """Execute a request in a task of its own."""
+        active, run = await self._admitted(request, configure, lease)
+        loop = asyncio.get_running_loop()
+        active.task = loop.create_task(self._executed(run), name=f"run {run.identity.run_id}")
+        active.task.add_done_callback(lambda task: self._task_over(active, run, task))
+        return active, run
+
+    async def _admitted(
+        self,
+        request: RunRequest,
+        configure: Callable[[Run], None],
+        lease: Lease | None = None,
+    ) -> tuple[ActiveRun, Run]:
+        self.admission.check(request)
+        active = self.active.reserve(request.thread_id or self._services.ids.new_id())
+        try:
+            run = await self.admission.prepare(request, active.thread_id)
+            if lease is None and self._leases is not None:
+                lease = self._leases.open(active.thread_id)
+            self.active.admit(active, run, lease)
+            configure(run)
+            self._have_watched(active, run)
+        except BaseException:
+            self.active.release(active)
+            raise
+        return active, run
+
+    def _have_watched(self, active: ActiveRun, run: Run) -> None:
+        """Have the run's lease renewed from when it is taken."""
+        book, lease = self._leases, active.lease
+        if lease is None or book is None:
+            return
+        if lease.claim is None:
+            book.watch(lease, active)
+        else:
+            run.journal.on_claimed = partial(book.watch, lease, active)
+
+    async def _executed(self, run: Run) -> RunResult:
+        _begin(run)
+        return await self._execute(run)
+
+    async def _execute(self, run: Run) -> RunResult:
+        try:
+            return executed_result(run, await run.agent.backend.execute_root(run))
+        except ThreadClaimed as error:
+            thread_id = run.identity.thread_id
+            raise ThreadBusy(thread_id=thread_id, run_id=error.worker_id) from error
+        except RunHandedOver:
+            await run.cancels.carry_through(partial(self._give_back, run))
+            raise
+
+    async def _give_back(self, run: Run) -> None:
+        """Let another process go on with a run that stopped here; what is over stays over."""
+        journal, lease = run.journal, run.journal.lease
+        assert lease is not None
+        await journal.settle()
+        if lease.claim is not None:
+            return
+        await journal.write_tool_records()
+        if lease.dispatch_id is None:
+            await self._store.give_up_claim(run.identity.thread_id, lease.token)
+        else:
+            await self._store.requeue(lease.dispatch_id, lease.token, is_charged=False)
+
+    def _task_over(self, active: ActiveRun, run: Run, task: asyncio.Task[RunResult]) -> None:
+        self._retire(active, run)
+        if run.stopped_by is not None and not task.cancelled() and task.exception() is not None:
+            # Nobody needs to wait for a run that goes on elsewhere.
+            logger.info("Run '%s' stopped here: %s", run.identity.run_id, run.stopped_by)
+
+    def _retire(self, active: ActiveRun, run: Run) -> None:
+        if self._leases is not None and active.lease is not None:
+            self._leases.forget(active.lease)
+        self.active.release(active)
+        run.alarm.close()
+        run.feed.close()
+
+
+def _begin(run: Run) -> None:
+    run.cancels = TaskCancels(run.token, run.alarm, run.services.limits.run_end_ms)

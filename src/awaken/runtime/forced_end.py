@@ -1,0 +1,214 @@
+"""Ending a run by force: one commit, from what the store knows, without any code of the agent.
+
+For runs that nobody can or should execute any more. What the run leaves behind is what a normal
+end leaves: every call has its result, no ticket is open, and the log ends with `run_finish`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from awaken.contracts.clock import IdSource
+from awaken.contracts.dispatch import Release, RunDispatch
+from awaken.contracts.events import AgentEvent, RunFinish, RunStart, StepEnd, ToolCallDone
+from awaken.contracts.identity import RunIdentity, present
+from awaken.contracts.lifecycle import (
+    Cancelled,
+    RunStatus,
+    Termination,
+    TicketStatus,
+    reason_text,
+)
+from awaken.contracts.loop_state import PENDING_MESSAGES
+from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall, as_blocks
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.storage import Checkout, Commit
+from awaken.contracts.suspension import Ticket
+from awaken.contracts.threads import Thread
+from awaken.contracts.tool_results import ToolResult
+
+from .bookmark import BOOKMARK, Bookmark, read_bookmark
+from .recovery import latest_turn
+from .resolution.resolver import DEFAULT_AGENT
+from .tool_calls.results import shown_text
+from .tool_calls.settle import CANCELLED, INTERRUPTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a run is ended, when, and under which claim."""
+
+    termination: Termination
+    now_ms: int
+    ids: IdSource
+    token: str | None = None
+    release: Release | None = None
+
+
+def forced_end(checkout: Checkout, ending: Ending) -> Commit | None:
+    """The commit that ends the thread's open run; None when it has none."""
+    record = checkout.open_run
+    if record is None:
+        return None
+    mark = read_bookmark(checkout.run_state.get(BOOKMARK)) or Bookmark(step=record.steps)
+    step = max(mark.step, record.steps)
+    metadata = MessageMetadata(run_id=record.run_id, step_index=step - 1 if step else None)
+    answer, open_calls = latest_turn(checkout.messages)
+    results, events = _answers(tuple(open_calls.values()), metadata, ending)
+    if record.status is RunStatus.WAITING:
+        # It goes on to end: its step was over when it began to wait.
+        events.insert(0, _start(record))
+    elif mark.is_step_open:
+        events.append(StepEnd())
+    response = answer.text if answer is not None else ""
+    ended = _ended(msgspec.structs.replace(record, steps=step), response, ending)
+    return _commit(
+        checkout.thread,
+        ending,
+        run=ended,
+        messages=(*results, *_held(checkout, metadata, ending.ids)),
+        tickets=_closed(checkout.tickets, ending),
+        events=(*events, _finish(ended, response, ending.termination)),
+    )
+
+
+def never_begun(thread: Thread, dispatch: RunDispatch, ending: Ending) -> Commit:
+    """The commit that ends a run which no process ever began; its input is not taken in."""
+    request = dispatch.request
+    record = RunRecord(
+        run_id=dispatch.run_id,
+        thread_id=dispatch.thread_id,
+        agent_id=present(request.agent_id) or DEFAULT_AGENT,
+        origin=request.origin,
+        run_mode=request.run_mode,
+        adapter=request.adapter,
+        dispatch_id=dispatch.dispatch_id,
+        created_at=ending.now_ms,
+    )
+    ended = _ended(record, "", ending)
+    finish = _finish(ended, "", ending.termination)
+    return _commit(thread, ending, run=ended, events=(_start(record), finish))
+
+
+def _commit(
+    thread: Thread,
+    ending: Ending,
+    *,
+    run: RunRecord,
+    messages: tuple[Message, ...] = (),
+    tickets: tuple[Ticket, ...] = (),
+    events: tuple[AgentEvent, ...] = (),
+) -> Commit:
+    return Commit(
+        commit_id=ending.ids.new_id(),
+        thread_id=thread.id,
+        expected_version=thread.version,
+        committed_at=ending.now_ms,
+        fencing_token=ending.token,
+        release=ending.release,
+        run=run,
+        messages=messages,
+        tickets=tickets,
+        events=events,
+    )
+
+
+def _answers(
+    calls: Sequence[ToolCall], metadata: MessageMetadata, ending: Ending
+) -> tuple[list[Message], list[AgentEvent]]:
+    text = CANCELLED if isinstance(ending.termination, Cancelled) else INTERRUPTED
+    messages: list[Message] = []
+    events: list[AgentEvent] = []
+    for call in calls:
+        result = ToolResult.error(call.name, text, code="interrupted")
+        message = Message(
+            role=Role.TOOL,
+            id=ending.ids.new_id(),
+            content=as_blocks(shown_text(result)),
+            tool_call_id=call.id,
+            metadata=metadata,
+        )
+        messages.append(message)
+        events.append(
+            ToolCallDone(
+                id=call.id, message_id=message.id or "", result=result, outcome=result.outcome
+            )
+        )
+    return messages, events
+
+
+def _held(checkout: Checkout, metadata: MessageMetadata, ids: IdSource) -> list[Message]:
+    """Messages that the run was sent and had no place for; they stay in the thread."""
+    stored = checkout.run_state.get(PENDING_MESSAGES.name)
+    held = () if stored is None else PENDING_MESSAGES.decode(stored)
+    return [
+        msgspec.structs.replace(message, id=message.id or ids.new_id(), metadata=metadata)
+        for message in held
+    ]
+
+
+def _closed(tickets: Sequence[Ticket], ending: Ending) -> tuple[Ticket, ...]:
+    return tuple(
+        msgspec.structs.replace(
+            ticket,
+            status=TicketStatus.CLOSED,
+            closed_because=reason_text(ending.termination),
+            updated_at=ending.now_ms,
+        )
+        for ticket in tickets
+        if ticket.status is TicketStatus.OPEN
+    )
+
+
+def _ended(record: RunRecord, response: str, ending: Ending) -> RunRecord:
+    return msgspec.structs.replace(
+        record,
+        status=RunStatus.DONE,
+        waiting=None,
+        termination=ending.termination,
+        final_output=response or None,
+        finished_at=ending.now_ms,
+        updated_at=ending.now_ms,
+    )
+
+
+def _start(record: RunRecord) -> RunStart:
+    return RunStart(
+        thread_id=record.thread_id,
+        run_id=record.run_id,
+        parent_run_id=record.parent_run_id,
+        identity=_identity(record),
+    )
+
+
+def _finish(record: RunRecord, response: str, termination: Termination) -> RunFinish:
+    return RunFinish(
+        thread_id=record.thread_id,
+        run_id=record.run_id,
+        identity=_identity(record),
+        result={
+            "response": response,
+            "status": record.status.value,
+            "status_reason": reason_text(termination),
+        },
+        termination=termination,
+    )
+
+
+def _identity(record: RunRecord) -> RunIdentity:
+    return RunIdentity(
+        thread_id=record.thread_id,
+        run_id=record.run_id,
+        agent_id=record.agent_id,
+        active_agent_id=record.active_agent_id,
+        parent_thread_id=record.parent_thread_id,
+        parent_run_id=record.parent_run_id,
+        parent_tool_call_id=record.parent_tool_call_id,
+        dispatch_id=record.dispatch_id,
+        session_id=record.session_id,
+        transport_request_id=record.transport_request_id,
+        origin=record.origin,
+        run_mode=record.run_mode,
+        adapter=record.adapter,
+    )

@@ -1,0 +1,167 @@
+"""Who has claimed which thread, and for how long. Nothing here suspends.
+
+A thread has a lease exactly while it has a claim.
+"""
+
+import msgspec
+
+from awaken.contracts.clock import Clock
+from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.contracts.errors import LeaseLost, RecordNotFound
+from awaken.contracts.storage import Commit
+from awaken.stores.rules import dispatches as rules
+from awaken.stores.rules.head import HeldClaim
+from awaken.stores.rules.interrupts import interrupted, is_stale
+
+from .queues import Queues
+from .tables import Lease, StoredThread, Tables
+
+
+class Claims:
+    """The claims on the threads of a store, and what they make of its queues."""
+
+    __slots__ = ("_clock", "_queues", "_tables")
+
+    def __init__(self, tables: Tables, queues: Queues, clock: Clock) -> None:
+        self._tables = tables
+        self._queues = queues
+        self._clock = clock
+
+    def claim_next(self, worker_id: str, token: str, lease_ms: int) -> RunDispatch | None:
+        """Claim the first dispatch of the thread whose turn it is; None if nothing is due."""
+        while (thread := self._queues.turns.next(self._clock.now_ms())) is not None:
+            dispatch = self._tables.dispatches[thread.queue[0][2]]
+            if not is_stale(thread, dispatch):
+                return self.claim(thread, dispatch, worker_id, token, lease_ms)
+            self._queues.drop(dispatch, DispatchStatus.SUPERSEDED)
+        return None
+
+    def claim(
+        self,
+        thread: StoredThread,
+        dispatch: RunDispatch,
+        worker_id: str,
+        token: str,
+        lease_ms: int,
+    ) -> RunDispatch:
+        """Claim a queued dispatch of a thread that nobody has."""
+        now = self._clock.now_ms()
+        taken = rules.claimed(dispatch, token, worker_id, now)
+        thread.claim = rules.held_claim(taken)
+        thread.served_at = now
+        self._begin_lease(thread, token, lease_ms)
+        self._queues.pull(thread, taken)
+        return self.shown(taken)
+
+    def settle(self, thread: StoredThread, held: HeldClaim | None, commit: Commit) -> None:
+        """Follow a commit that took or ended the claim on its thread."""
+        if commit.claim is not None and thread.claim is not None:
+            self._begin_lease(thread, thread.claim.token, commit.claim.lease_ms)
+        elif commit.release is not None and held is not None:
+            if held.dispatch_id is not None:
+                self.finish(thread, self._tables.dispatches[held.dispatch_id], commit.release)
+            else:
+                self._end_claim(thread)
+
+    def finish(self, thread: StoredThread, dispatch: RunDispatch, release: Release) -> RunDispatch:
+        """End the claim of a dispatch, and its delivery.
+
+        Raises:
+            IllegalTransition: A claimed dispatch cannot end like this; nothing was changed.
+        """
+        over = rules.ended(dispatch, release, self._clock.now_ms())
+        self._tables.dispatches[dispatch.dispatch_id] = over
+        self._end_claim(thread)
+        return over
+
+    def _end_claim(self, thread: StoredThread) -> None:
+        """Let go of a thread; whoever is next can have it."""
+        if thread.lease is not None:
+            self._tables.leases.pop(thread.lease.token, None)
+        thread.claim = thread.lease = None
+        self._queues.turns.offer(thread, self._clock.now_ms())
+
+    def held(self, dispatch_id: str, token: str) -> tuple[StoredThread, RunDispatch]:
+        """Return a claimed dispatch with its thread, for whoever has its claim.
+
+        Raises:
+            RecordNotFound: There is no such dispatch.
+            LeaseLost: The token is stale.
+        """
+        dispatch = self._tables.dispatches.get(dispatch_id)
+        if dispatch is None:
+            raise RecordNotFound(kind="Dispatch", record_id=dispatch_id)
+        rules.check_token(dispatch, token)
+        return self._tables.threads[dispatch.thread_id], dispatch
+
+    def put_back(self, thread: StoredThread, dispatch: RunDispatch) -> RunDispatch:
+        """End the claim of a dispatch and queue it again, at its old place."""
+        self._end_claim(thread)
+        self._queues.put(thread, dispatch)
+        return dispatch
+
+    def go_on(self, thread: StoredThread, *, attempts: int) -> RunDispatch | None:
+        """End a claim without a dispatch, and queue one that goes on with the open run."""
+        if thread.claim is None:
+            raise LeaseLost(thread_id=thread.shown.id)
+        rest = rules.continuing(thread, thread.claim, attempts=attempts)
+        self._end_claim(thread)
+        return None if rest is None else self._queues.add(rest)
+
+    def take_back(self, thread: StoredThread) -> RunDispatch | None:
+        """End a claim whose lease has run out; returns what was queued to go on."""
+        executed = None if thread.claim is None else thread.claim.dispatch_id
+        if executed is None:
+            return self.go_on(thread, attempts=1)
+        dispatch = self._tables.dispatches[executed]
+        return self.put_back(thread, rules.reclaimed(dispatch, self._clock.now_ms()))
+
+    def want_cancel(self, thread: StoredThread, cause: str) -> bool:
+        """Tell whoever has the thread to cancel; false when nobody has it."""
+        held = thread.claim
+        if held is None:
+            return False
+        cause = held.cancel_cause or cause
+        thread.claim = msgspec.structs.replace(held, cancel_cause=cause)
+        if held.dispatch_id is not None:
+            executed = self._tables.dispatches[held.dispatch_id]
+            self._tables.dispatches[held.dispatch_id] = rules.cancel_wanted(executed, cause)
+        return True
+
+    def interrupt(self, thread: StoredThread, cause: str) -> tuple[RunDispatch, ...]:
+        """Raise the epoch, ask for a cancel, and return what was dropped from the queue."""
+        thread.epoch += 1
+        self.want_cancel(thread, cause)
+        now, dropped = self._clock.now_ms(), []
+        for _, _, dispatch_id in tuple(thread.queue):
+            after = interrupted(thread, self._tables.dispatches[dispatch_id], cause, now)
+            if after.status is DispatchStatus.QUEUED:
+                self._tables.dispatches[dispatch_id] = after
+                self._queues.turns.offer(thread, now)
+            else:
+                self._queues.pull(thread, after)
+                dropped.append(after)
+        return tuple(dropped)
+
+    def _begin_lease(self, thread: StoredThread, token: str, lease_ms: int) -> None:
+        lease = thread.lease = self._tables.leases[token] = Lease(thread.shown.id, token)
+        self.extend(lease, lease_ms)
+
+    def extend(self, lease: Lease, lease_ms: int) -> None:
+        """Let a lease last from now; may be called from another thread."""
+        lease.until = self._clock.monotonic_ms() + lease_ms
+        lease.shown_until = self._clock.now_ms() + lease_ms
+
+    def expired(self) -> list[StoredThread]:
+        """The threads whose lease has run out, the one that ran out first goes first."""
+        now = self._clock.monotonic_ms()
+        leases = [lease for lease in tuple(self._tables.leases.values()) if lease.until <= now]
+        leases.sort(key=lambda lease: lease.until)
+        return [self._tables.threads[lease.thread_id] for lease in leases]
+
+    def shown(self, dispatch: RunDispatch) -> RunDispatch:
+        """Return a dispatch as readers see it: a claimed one with the end of its lease."""
+        lease = self._tables.leases.get(dispatch.claim_token or "")
+        if lease is None:
+            return dispatch
+        return msgspec.structs.replace(dispatch, lease_until=lease.shown_until)

@@ -1,0 +1,42 @@
+"""Extending leases from another thread of this process."""
+
+from collections.abc import Sequence
+
+from awaken.contracts.dispatch import LeaseNews
+
+from .claims import Claims
+from .queues import Queues
+from .tables import Tables
+
+
+class MemoryLeaseKeeper:
+    """A `LeaseKeeper` over the store's own tables.
+
+    It changes nothing but the end of a lease, which is one assignment; what it reads beside that
+    may be a moment old. So it needs no lock against the loop that owns the store.
+    """
+
+    def __init__(self, tables: Tables, queues: Queues, claims: Claims) -> None:
+        self._tables = tables
+        self._queues = queues
+        self._claims = claims
+
+    def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
+        """Extend the leases that are still held, and say what each holder should know."""
+        return tuple(self._extend_one(token, lease_ms) for token in claim_tokens)
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+    def _extend_one(self, token: str, lease_ms: int) -> LeaseNews:
+        lease = self._tables.leases.get(token)
+        thread = None if lease is None else self._tables.threads.get(lease.thread_id)
+        held = None if thread is None else thread.claim
+        if lease is None or thread is None or held is None or held.token != token:
+            return LeaseNews(claim_token=token, is_held=False)
+        self._claims.extend(lease, lease_ms)
+        return LeaseNews(
+            claim_token=token,
+            cancel_cause=held.cancel_cause,
+            has_input=bool(self._queues.inputs(thread)),
+        )

@@ -1,0 +1,139 @@
+"""The queues of all threads. Nothing here suspends.
+
+A dispatch is in its thread's queue exactly while its status is `queued`.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+
+from awaken.contracts.clock import Clock
+from awaken.contracts.dispatch import DispatchStatus, InputMode, Release, RunDispatch
+from awaken.stores.rules import dispatches as rules
+from awaken.stores.rules.interrupts import is_stale
+from awaken.stores.rules.lineage import blank_thread
+
+from .tables import StoredThread, Tables
+from .turns import Turns
+
+INPUT_MODES = (InputMode.STEER, InputMode.RESUME)
+
+
+class Queues:
+    """What is queued, over the tables of a store."""
+
+    __slots__ = ("_arrived", "_clock", "_tables", "turns")
+
+    def __init__(self, tables: Tables, clock: Clock) -> None:
+        self._tables = tables
+        self._clock = clock
+        self.turns = Turns(tables)
+        self._arrived = 0
+
+    # --- into the queue ---
+
+    def check_all(self, dispatches: Iterable[RunDispatch]) -> None:
+        """Judge what a commit wants to queue; nothing is changed.
+
+        The backlog is not looked at: what a commit queues is owed, not asked for.
+
+        Raises:
+            StorageError: As `MailboxStore.enqueue` lists them.
+        """
+        together: dict[object, RunDispatch] = {}
+        for dispatch in dispatches:
+            key = (dispatch.thread_id, dispatch.dedupe_key)
+            known = self.known(dispatch) or together.get(dispatch.dispatch_id)
+            if known is None and dispatch.dedupe_key is not None:
+                known = together.get(key)
+            if known is not None:
+                rules.same_again(known, dispatch)
+            together[dispatch.dispatch_id] = together[key] = known or dispatch
+
+    def known(self, dispatch: RunDispatch) -> RunDispatch | None:
+        """Return the dispatch that was queued for the same before, or None.
+
+        Raises:
+            StorageError: As `MailboxStore.enqueue` lists them.
+        """
+        rules.check_new(dispatch)
+        known = self._tables.dispatches.get(dispatch.dispatch_id)
+        if known is None and dispatch.dedupe_key is not None:
+            key = (dispatch.thread_id, dispatch.dedupe_key)
+            known = self._tables.dispatches.get(self._tables.dedupe_keys.get(key, ""))
+        return None if known is None else rules.same_again(known, dispatch)
+
+    def add(self, dispatch: RunDispatch) -> RunDispatch:
+        """Queue a dispatch that was judged, unless it is there; its thread is made if needed."""
+        known = self.known(dispatch)
+        if known is not None:
+            return known
+        thread_id, dispatch_id = dispatch.thread_id, dispatch.dispatch_id
+        thread = self.made_thread(thread_id)
+        self._arrived += 1
+        self._tables.arrivals[dispatch_id] = self._arrived
+        if dispatch.dedupe_key is not None:
+            self._tables.dedupe_keys[thread_id, dispatch.dedupe_key] = dispatch_id
+        self._tables.name_run(dispatch)
+        thread.dispatch_ids += (dispatch_id,)
+        fresh = rules.queued(dispatch, thread.epoch, self._clock.now_ms())
+        self.put(thread, fresh)
+        return fresh
+
+    def made_thread(self, thread_id: str) -> StoredThread:
+        """Return a thread, which is made if there is none.
+
+        Raises:
+            InvalidRecord: The id is blank.
+        """
+        thread = self._tables.threads.get(thread_id)
+        if thread is None:
+            thread = StoredThread(blank_thread(thread_id))
+            self._tables.threads[thread_id] = thread
+        return thread
+
+    def put(self, thread: StoredThread, dispatch: RunDispatch) -> None:
+        """Queue a dispatch at its place."""
+        dispatch_id = dispatch.dispatch_id
+        self._tables.dispatches[dispatch_id] = dispatch
+        insort(thread.queue, (dispatch.priority, self._tables.arrivals[dispatch_id], dispatch_id))
+        self._tables.queued_count += 1
+        if thread.queue[0][2] == dispatch_id:
+            self.turns.offer(thread, self._clock.now_ms())
+
+    # --- out of the queue ---
+
+    def pull(self, thread: StoredThread, dispatch: RunDispatch) -> None:
+        """Take a dispatch out of its queue, as what it has become."""
+        dispatch_id = dispatch.dispatch_id
+        entry = (dispatch.priority, self._tables.arrivals[dispatch_id], dispatch_id)
+        del thread.queue[bisect_left(thread.queue, entry)]
+        self._tables.queued_count -= 1
+        self._tables.dispatches[dispatch_id] = dispatch
+        self.turns.offer(thread, self._clock.now_ms())
+
+    def absorb(self, dispatch_id: str, run_id: str | None) -> None:
+        """End a queued dispatch whose input a run has taken in."""
+        old = self._tables.dispatches[dispatch_id]
+        taken = rules.absorbed(old, run_id, self._clock.now_ms())
+        self._tables.unname_run(old)
+        self._tables.name_run(taken)
+        self.pull(self._tables.threads[old.thread_id], taken)
+
+    def drop(self, dispatch: RunDispatch, status: DispatchStatus) -> RunDispatch:
+        """End a queued dispatch that nobody will execute."""
+        dropped = rules.ended(dispatch, Release(status=status), self._clock.now_ms())
+        self.pull(self._tables.threads[dispatch.thread_id], dropped)
+        return dropped
+
+    def inputs(self, thread: StoredThread) -> tuple[RunDispatch, ...]:
+        """What a run that executes may take in now; may be asked from another thread."""
+        now = self._clock.now_ms()
+        found = [self._tables.dispatches.get(entry[2]) for entry in tuple(thread.queue)]
+        return tuple(
+            dispatch
+            for dispatch in found
+            if dispatch is not None
+            and dispatch.mode in INPUT_MODES
+            and dispatch.available_at <= now
+            and not is_stale(thread, dispatch)
+        )

@@ -1,0 +1,55 @@
+"""Whose turn it is: the best priority, then the longest wait since being queued or served."""
+
+from heapq import heappop, heappush
+
+from .tables import StoredThread, Tables
+
+
+class Turns:
+    """Threads that could be claimed, in order, found without looking at all of them.
+
+    An entry is never changed or removed: one that does not tell how its thread stands any more
+    is passed over when its turn comes.
+    """
+
+    __slots__ = ("_later", "_ready", "_tables")
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._ready: list[tuple[int, int, int, str]] = []
+        """By priority, then by turn, then by the arrival of the first dispatch."""
+        self._later: list[tuple[int, str]] = []
+        """By the time when the first dispatch is due."""
+
+    def offer(self, thread: StoredThread, now: int) -> None:
+        """Take note of a thread that was queued to, or whose claim ended."""
+        if thread.claim is not None or not thread.queue:
+            return
+        due_at = self._tables.dispatches[thread.queue[0][2]].available_at
+        if due_at > now:
+            heappush(self._later, (due_at, thread.shown.id))
+        else:
+            heappush(self._ready, self._place(thread))
+
+    def next(self, now: int) -> StoredThread | None:
+        """Return the thread whose turn it is, or None if no thread has anything due."""
+        threads = self._tables.threads
+        while self._later and self._later[0][0] <= now:
+            thread = threads.get(heappop(self._later)[1])
+            if thread is not None:
+                self.offer(thread, now)
+        while self._ready:
+            entry = heappop(self._ready)
+            thread = threads.get(entry[3])
+            if thread is None or thread.claim is not None or not thread.queue:
+                continue
+            if self._tables.dispatches[thread.queue[0][2]].available_at > now:
+                self.offer(thread, now)
+            elif self._place(thread) == entry:
+                return thread
+        return None
+
+    def _place(self, thread: StoredThread) -> tuple[int, int, int, str]:
+        priority, arrival, dispatch_id = thread.queue[0]
+        queued_at = self._tables.dispatches[dispatch_id].created_at
+        return priority, max(queued_at, thread.served_at), arrival, thread.shown.id

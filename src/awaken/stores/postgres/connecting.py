@@ -1,0 +1,70 @@
+"""One connection: how it is made, and what is set on it."""
+
+import asyncio
+from typing import TypeAlias
+
+import asyncpg
+
+from awaken.contracts.errors import InvalidInput, StoreUnavailable
+
+from .errors import DRIVER_ERRORS, named_error
+from .server import Server
+
+Connection: TypeAlias = asyncpg.Connection
+
+_CLOSE_S = 1.0
+_SLACK_S = 1.0
+"""The server gives up by itself first, so that its answer says why."""
+
+# A server that is told not to wait for its disk would take back what was acknowledged.
+_SETTINGS = """
+SET search_path = {schema};
+SET default_transaction_isolation = 'read committed';
+SET statement_timeout = {timeout_ms};
+SET idle_in_transaction_session_timeout = {timeout_ms};
+SELECT set_config('synchronous_commit', 'on', false)
+WHERE current_setting('synchronous_commit') = 'off';
+"""
+
+
+async def connected(server: Server) -> Connection:
+    """Connect, bounded in time.
+
+    Raises:
+        StoreUnavailable: The server did not answer, or refused.
+        InvalidInput: The URL asks for something that the driver does not know.
+    """
+    connection: Connection | None = None
+    try:
+        async with asyncio.timeout(server.connect_timeout_ms / 1000):
+            connection = await asyncpg.connect(
+                server.url,
+                command_timeout=server.command_timeout_ms / 1000 + _SLACK_S,
+                statement_cache_size=256,
+                max_cached_statement_lifetime=0,
+            )
+            await connection.execute(
+                _SETTINGS.format(schema=server.schema, timeout_ms=server.command_timeout_ms)
+            )
+    except BaseException as error:
+        if connection is not None:
+            connection.terminate()
+        if isinstance(error, ValueError | asyncpg.ClientConfigurationError):
+            # Not chained: its text may be a piece of the password.
+            problem = "the driver cannot read it; encode special characters"
+            raise InvalidInput(what=f"the URL of {server.name}", problem=problem) from None
+        if isinstance(error, TimeoutError):
+            problem = f"no connection within {server.connect_timeout_ms} ms"
+            raise StoreUnavailable(store=server.name, problem=problem) from error
+        if isinstance(error, DRIVER_ERRORS):
+            raise named_error(error, server.name) from error
+        raise
+    return connection
+
+
+async def close(connection: Connection) -> None:
+    """Say goodbye, bounded in time; one that is broken is dropped."""
+    try:
+        await connection.close(timeout=_CLOSE_S)
+    except DRIVER_ERRORS:
+        connection.terminate()

@@ -1,0 +1,164 @@
+"""The Postgres database: transactions over a pool that outlives restarts of the server."""
+
+import asyncio
+from typing import TypeVar
+
+from awaken.contracts.errors import InvalidInput, StoreUnavailable
+from awaken.contracts.mailbox import LeaseKeeper
+from awaken.stores.sql.session import Work
+
+from .connecting import Connection
+from .errors import DRIVER_ERRORS, is_broken, is_transient, named_error
+from .keeper import PostgresLeaseKeeper
+from .pool import Pool
+from .schema import prepare
+from .server import Server
+from .session import PostgresSession
+
+T = TypeVar("T")
+
+ATTEMPTS = 6
+"""How often work is tried that lost against other transactions."""
+
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
+
+
+class PostgresDatabase:
+    """A `Database` on a Postgres server.
+
+    A task that is cancelled while it waits gives its connection up: the server undoes what was
+    not committed. A commit whose reply did not come is never sent again.
+    """
+
+    def __init__(self, server: Server, pool_size: int) -> None:
+        self.name = server.name
+        if pool_size < 1:
+            raise InvalidInput(what=f"store '{self.name}'", problem="pool_size must be at least 1")
+        self._server = server
+        self._size = pool_size
+        self._pool: Pool | None = None
+        self._opening = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Connect and bring the schema up to date; calling it twice is harmless.
+
+        Raises:
+            StoreTooNew: A newer version of awaken wrote the database.
+            StoreUnavailable: The server cannot be reached, or refuses.
+        """
+        async with self._opening:
+            if self._pool is None:
+                pool = Pool(self._server, self._size)
+                await self._prepare(pool)
+                self._pool = pool
+
+    async def close(self) -> None:
+        """Let running work end, bounded in time, then close every connection."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    async def read(self, work: Work[T]) -> T:
+        """Run work on one consistent view."""
+        return await self._run(work, is_write=False)
+
+    async def write(self, work: Work[T]) -> T:
+        """Run work and make it durable before returning; an exception undoes all of it.
+
+        Raises:
+            StoreUnavailable: The server did not answer. If it happened while it committed, the
+                text says that the outcome is unknown.
+        """
+        return await self._run(work, is_write=True)
+
+    def lease_keeper(self) -> LeaseKeeper:
+        """A new keeper with its own connection."""
+        return PostgresLeaseKeeper(self._server)
+
+    async def _run(self, work: Work[T], *, is_write: bool) -> T:
+        """Try work until it does not lose against others; each attempt begins from nothing."""
+        left = ATTEMPTS
+        while True:
+            left -= 1
+            try:
+                return await self._transact(work, is_write=is_write)
+            except DRIVER_ERRORS as error:
+                if left == 0 or not is_transient(error):
+                    raise named_error(error, self.name) from error
+
+    async def _transact(self, work: Work[T], *, is_write: bool) -> T:
+        pool = self._pool
+        if pool is None:
+            raise StoreUnavailable(store=self.name, problem="it is not open")
+        connection = await self._begun(pool, _WRITE if is_write else _READ)
+        is_sound = False
+        try:
+            try:
+                result = await work(PostgresSession(connection))
+            except Exception as error:
+                is_sound = not is_broken(error) and await _rolled_back(connection)
+                raise
+            if is_write:
+                await self._commit(connection)
+            # What was read is known already, whatever becomes of the connection.
+            is_sound = is_write or await _rolled_back(connection)
+            return result
+        finally:
+            # Not sound is also what a cancelled task leaves behind.
+            if is_sound:
+                pool.release(connection)
+            else:
+                pool.discard(connection)
+
+    async def _begun(self, pool: Pool, begin: str) -> Connection:
+        """A connection inside a new transaction.
+
+        The first one may have died while it was idle. As nothing was done on it, another one is
+        taken; then the rest that is idle has most likely died with it.
+        """
+        connection = await pool.acquire()
+        try:
+            return await self._begin(pool, connection, begin)
+        except DRIVER_ERRORS:
+            pool.discard_idle()
+        return await self._begin(pool, await pool.acquire(), begin)
+
+    async def _begin(self, pool: Pool, connection: Connection, begin: str) -> Connection:
+        try:
+            await connection.execute(begin, timeout=self._server.connect_timeout_ms / 1000)
+        except BaseException:
+            pool.discard(connection)
+            raise
+        return connection
+
+    async def _commit(self, connection: Connection) -> None:
+        try:
+            status = await connection.execute("COMMIT")
+        except DRIVER_ERRORS as error:
+            if not is_broken(error):
+                raise
+            problem = "it was lost while it committed; whether that was applied is unknown"
+            raise StoreUnavailable(store=self.name, problem=problem) from error
+        if status != "COMMIT":
+            raise StoreUnavailable(store=self.name, problem="it rolled the transaction back")
+
+    async def _prepare(self, pool: Pool) -> None:
+        connection = await pool.acquire()
+        try:
+            await prepare(connection, self._server)
+        except DRIVER_ERRORS as error:
+            pool.discard(connection)
+            raise named_error(error, self.name) from error
+        except BaseException:
+            pool.discard(connection)
+            raise
+        pool.release(connection)
+
+
+async def _rolled_back(connection: Connection) -> bool:
+    try:
+        await connection.execute("ROLLBACK")
+    except DRIVER_ERRORS:
+        return False
+    return True

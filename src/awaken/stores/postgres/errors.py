@@ -1,0 +1,61 @@
+"""What the driver's errors mean to whoever uses the store."""
+
+import asyncpg
+
+from awaken.contracts.errors import (
+    InvalidRecord,
+    StorageError,
+    StoreCorrupt,
+    StoreFull,
+    StoreUnavailable,
+)
+
+DRIVER_ERRORS = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+)
+"""Everything that the driver raises; a timeout is an `OSError`."""
+
+_ROLLED_BACK = frozenset({"40001", "40P01", "23505"})
+"""Lost against another transaction: a serialization failure, a deadlock, an id used first."""
+
+_FULL = frozenset({"53100", "53200"})
+_CORRUPT = frozenset({"XX001", "XX002"})
+_UNFIT = frozenset({"22021", "54000"})
+"""A character that the encoding lacks; a key that is too long to be indexed."""
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the transaction was rolled back for certain, and may be tried again at once."""
+    return isinstance(error, asyncpg.InvalidCachedStatementError) or code_of(error) in _ROLLED_BACK
+
+
+def is_broken(error: BaseException) -> bool:
+    """Whether the connection is lost, or in a state that nobody knows."""
+    if isinstance(error, asyncpg.DataError):
+        return False
+    return isinstance(error, OSError | asyncpg.InterfaceError | asyncpg.InternalClientError) or (
+        code_of(error)[:2] in ("08", "57")
+    )
+
+
+def code_of(error: BaseException) -> str:
+    """The server's code of an error; blank if it was not the server who refused."""
+    return getattr(error, "sqlstate", None) or ""
+
+
+def named_error(error: BaseException, store: str) -> StorageError:
+    """The error for whoever uses the store; its text never has the password."""
+    code = code_of(error)
+    problem = str(error) or type(error).__name__
+    if code in _FULL:
+        return StoreFull(store=store, problem=problem)
+    if code in _CORRUPT:
+        return StoreCorrupt(store=store, problem=problem)
+    if code in _UNFIT or isinstance(error, asyncpg.DataError):
+        return InvalidRecord(what=f"A record for store {store}", problem=problem)
+    if isinstance(error, TimeoutError):
+        return StoreUnavailable(store=store, problem="it did not answer in time")
+    return StoreUnavailable(store=store, problem=problem)

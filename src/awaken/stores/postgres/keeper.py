@@ -1,0 +1,77 @@
+"""Keeps leases alive from a thread of its own, which has an event loop of its own."""
+
+import asyncio
+from collections.abc import Sequence
+
+from awaken.contracts.dispatch import LeaseNews
+from awaken.stores.sql.session import Moment
+
+from .connecting import Connection, close, connected
+from .errors import DRIVER_ERRORS, is_broken, named_error
+from .server import Server
+from .session import PostgresSession
+
+
+class PostgresLeaseKeeper:
+    """A `LeaseKeeper` with its own connection, made when it is first used."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._runner: asyncio.Runner | None = None
+        self._connection: Connection | None = None
+
+    def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
+        """Extend the leases that are still held, and say what each holder should know.
+
+        Takes hardly longer than a lease lasts: a later answer is of no use.
+        """
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        try:
+            return self._runner.run(self._extend(claim_tokens, lease_ms))
+        except DRIVER_ERRORS as error:
+            raise named_error(error, self._server.name) from error
+
+    def close(self) -> None:
+        """Release the connection."""
+        runner, self._runner = self._runner, None
+        connection, self._connection = self._connection, None
+        if runner is None:
+            return
+        if connection is not None:
+            runner.run(close(connection))
+        runner.close()
+
+    async def _extend(self, tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
+        server = self._server
+        limit_ms = min(server.command_timeout_ms, max(lease_ms, server.connect_timeout_ms))
+        async with asyncio.timeout(limit_ms / 1000):
+            try:
+                return await self._extended(tokens, lease_ms)
+            except DRIVER_ERRORS as error:
+                if not is_broken(error):
+                    raise
+                # It may have died since the last time, and to extend a lease twice does no harm.
+                return await self._extended(tokens, lease_ms)
+
+    async def _extended(self, tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
+        if self._connection is None:
+            self._connection = await connected(self._server)
+        try:
+            session = PostgresSession(self._connection)
+            now = await session.now()
+            until = now.lease_ms + lease_ms
+            await session.run_many("extend_lease", [(token, until) for token in tokens])
+            # Asked afterwards: a lease that is still held now was extended.
+            return tuple([await _news(session, token, now) for token in tokens])
+        except BaseException:
+            self._connection.terminate()
+            self._connection = None
+            raise
+
+
+async def _news(session: PostgresSession, token: str, now: Moment) -> LeaseNews:
+    row = await session.one("find_lease", token, now.wall_ms)
+    if row is None:
+        return LeaseNews(claim_token=token, is_held=False)
+    return LeaseNews(claim_token=token, cancel_cause=row[0], has_input=row[1])

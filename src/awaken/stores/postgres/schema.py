@@ -1,0 +1,53 @@
+"""The schema: numbered migrations, each applied once, however many processes start at a time."""
+
+from awaken.contracts.errors import StoreTooNew
+from awaken.stores.sql.statements import migrations
+
+from .connecting import Connection
+from .server import Server
+
+_LOCK = int.from_bytes(b"awaken", "big")
+_VERSION = "schema_version"
+
+
+async def prepare(connection: Connection, server: Server) -> None:
+    """Bring the schema up to date; nothing is written when it is.
+
+    A connection on which this fails must be dropped: it may still have the lock.
+
+    Raises:
+        StoreTooNew: A newer version of awaken wrote the database.
+    """
+    found, known = await schema_version(connection, server)
+    if found == known:
+        return
+    # Taken before the transaction begins, so that it sees everything that others did before.
+    await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
+    await _migrate(connection, server)
+    await connection.execute("SELECT pg_advisory_unlock($1)", _LOCK)
+
+
+async def _migrate(connection: Connection, server: Server) -> None:
+    async with connection.transaction():
+        found, known = await schema_version(connection, server)
+        if found > known:
+            raise StoreTooNew(store=server.name, found=found, known=known)
+        if found == 0:
+            await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {server.schema}")
+        for script in migrations(__package__)[found:]:
+            await connection.execute(script)
+        await connection.execute(
+            "INSERT INTO facts (name, value) VALUES ($1, $2)"
+            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            _VERSION,
+            str(known),
+        )
+
+
+async def schema_version(connection: Connection, server: Server) -> tuple[int, int]:
+    """The schema of the database, and the newest that this version knows; 0 is none at all."""
+    known = len(migrations(__package__))
+    if await connection.fetchval("SELECT to_regclass($1)::text", f"{server.schema}.facts") is None:
+        return 0, known
+    found = await connection.fetchval("SELECT value FROM facts WHERE name = $1", _VERSION)
+    return int(found or 0), known

@@ -1,0 +1,60 @@
+"""Named statements on one connection."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from awaken.stores.sql.arguments import check_arguments
+from awaken.stores.sql.session import Moment, Row
+from awaken.stores.sql.statements import statements
+
+from .connecting import Connection
+
+STATEMENTS = statements(
+    for_update="FOR UPDATE",
+    for_share="FOR KEY SHARE",
+    skip_locked="FOR UPDATE SKIP LOCKED",
+)
+NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+"""The server's clock in milliseconds: one clock for everybody who shares the database."""
+
+
+class PostgresSession:
+    """A `Session` inside a transaction that somebody else begins and ends."""
+
+    __slots__ = ("_connection", "_now")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._now: Moment | None = None
+
+    async def all(self, statement: str, *args: Any) -> Sequence[Row]:
+        """Run a query and return every row."""
+        check_arguments(args)
+        rows: Sequence[Row] = await self._connection.fetch(STATEMENTS[statement], *args)
+        return rows
+
+    async def one(self, statement: str, *args: Any) -> Row | None:
+        """Run a query and return its first row, or None."""
+        check_arguments(args)
+        row: Row | None = await self._connection.fetchrow(STATEMENTS[statement], *args)
+        return row
+
+    async def run(self, statement: str, *args: Any) -> int:
+        """Run a statement and return how many rows it changed."""
+        check_arguments(args)
+        status = await self._connection.execute(STATEMENTS[statement], *args)
+        return int(status.rpartition(" ")[2])
+
+    async def run_many(self, statement: str, rows: Iterable[Row]) -> None:
+        """Run a statement once per row, all in one round trip."""
+        found = list(rows)
+        for row in found:
+            check_arguments(row)
+        await self._connection.executemany(STATEMENTS[statement], found)
+
+    async def now(self) -> Moment:
+        """The server's clock when the transaction first asked for it."""
+        if self._now is None:
+            now = await self._connection.fetchval(f"SELECT {NOW}")
+            self._now = Moment(wall_ms=now, lease_ms=now)
+        return self._now

@@ -1,0 +1,27 @@
+"""The Postgres store."""
+
+from awaken.stores.sql.store import SqlStore
+
+from .database import PostgresDatabase
+from .server import server_at
+
+
+class PostgresStore(SqlStore):
+    """A store on a Postgres server; any number of processes and machines may use it at once.
+
+    Leases are judged by the server's wall clock, which must not be set while it runs. All tables
+    lie in a schema of their own.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        pool_size: int = 10,
+        schema: str = "awaken",
+        connect_timeout_ms: int = 5_000,
+        command_timeout_ms: int = 30_000,
+    ) -> None:
+        server = server_at(url, schema, connect_timeout_ms, command_timeout_ms)
+        self.database = PostgresDatabase(server, pool_size)
+        super().__init__(self.database)

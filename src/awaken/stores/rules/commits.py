@@ -1,0 +1,177 @@
+"""How a commit is judged, and what it makes of its thread.
+
+The cost is that of the change: parts that a commit does not have are not looked at, and no part
+looks at the thread's history.
+"""
+
+from awaken.contracts.dispatch import DispatchStatus
+from awaken.contracts.errors import InvalidRecord, LeaseLost, ThreadClaimed, VersionConflict
+from awaken.contracts.record import Record
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.storage import Commit, CommitReceipt
+from awaken.contracts.threads import Thread
+
+from .claims import check_release
+from .head import Found, HeldClaim, OpenCalls, ThreadHead
+from .lineage import edited
+from .message_ids import foreign_ids
+from .runs import RUNNING, checked_open_run, projected
+from .tickets import check_no_open_ticket, check_tickets, live_after
+from .transcript import NO_CHANGE, CallChange, check_open_calls, checked_calls, open_after
+
+
+class Change(Record, frozen=True, kw_only=True):
+    """What the checks found out, so that nothing is worked out twice."""
+
+    shown: Thread
+    open_run: RunRecord | None
+    calls: CallChange
+    open_calls: OpenCalls | None
+    """All open calls after the commit where they had to be worked out; else apply `calls`."""
+
+
+def check_commit(head: ThreadHead, found: Found, commit: Commit) -> Change:
+    """Judge a commit that was not applied before; nothing is changed.
+
+    Raises:
+        StorageError: As `CommitStore.commit` lists them.
+    """
+    if head.claim is not None or commit.fencing_token is not None or commit.claim is not None:
+        _check_claim(head, commit)
+    if commit.expected_version != head.version:
+        raise VersionConflict(
+            thread_id=commit.thread_id, expected=commit.expected_version, actual=head.version
+        )
+    run, open_run, shown = commit.run, head.open_run, head.shown
+    calls, open_calls = NO_CHANGE, None
+    if commit.messages:
+        _check_message_ids(found, commit)
+        calls = checked_calls(commit.thread_id, head.open_calls, commit.messages)
+    if commit.thread is not None:
+        shown = edited(found.parents(), shown, commit.thread)
+    if run is not None:
+        known = found.find_run(run.run_id)
+        open_run = checked_open_run(head, run, known)
+        shown = projected(found, head, shown, run, known)
+    if commit.tickets or commit.tool_records or commit.run_state:
+        _check_parts_of_runs(found, commit, open_run)
+    if commit.absorbed:
+        _check_absorbed(found, commit)
+    if head.live_tickets and open_run is None:
+        check_no_open_ticket(head, commit.tickets)
+    has_open_calls = head.open_calls or calls.opened
+    if commit.tickets or (has_open_calls and (open_run is None or open_run.status is not RUNNING)):
+        open_calls = open_after(head.open_calls, calls, commit.tickets, open_run)
+        check_open_calls(commit.thread_id, open_calls, open_run)
+    return Change(shown=shown, open_run=open_run, calls=calls, open_calls=open_calls)
+
+
+def advance(head: ThreadHead, commit: Commit, change: Change) -> CommitReceipt:
+    """Make the head what it is after a commit that was judged."""
+    head.version += 1
+    head.updated_at = commit.committed_at
+    head.shown = change.shown
+    if change.shown.metadata.created_at is None:
+        head.shown = change.shown.touched(commit.committed_at)
+    head.message_count += len(commit.messages)
+    head.event_seq += len(commit.events)
+    _advance_calls(head, change)
+    if commit.tickets:
+        live_after(head, commit.tickets, change.open_run)
+    if commit.run is not None:
+        _advance_run(head, commit.run, change)
+    if commit.claim is not None:
+        assert commit.fencing_token is not None
+        head.claim = HeldClaim(token=commit.fencing_token, worker_id=commit.claim.worker_id)
+    if commit.release is not None:
+        head.claim = None
+    return CommitReceipt(
+        commit_id=commit.commit_id,
+        version=head.version,
+        message_count=head.message_count,
+        event_seq=head.event_seq,
+    )
+
+
+def run_of(head: ThreadHead, commit: Commit) -> str | None:
+    """The run that an advanced commit's events belong to."""
+    run = commit.run or head.open_run
+    return None if run is None else run.run_id
+
+
+def _check_claim(head: ThreadHead, commit: Commit) -> None:
+    held, token = head.claim, commit.fencing_token
+    if commit.claim is not None and token is None:
+        problem = "it takes a claim without a token"
+        raise InvalidRecord(what=f"Commit '{commit.commit_id}'", problem=problem)
+    if commit.claim is not None and held is None:
+        return
+    if held is not None and (token is None or commit.claim is not None):
+        raise ThreadClaimed(thread_id=commit.thread_id, worker_id=held.worker_id)
+    if held is None or held.token != token:
+        raise LeaseLost(thread_id=commit.thread_id)
+    if commit.release is not None:
+        check_release(held.dispatch_id, commit.release)
+
+
+def _check_message_ids(found: Found, commit: Commit) -> None:
+    ids = [message.id for message in commit.messages]
+    if not all(ids):
+        raise InvalidRecord(what=f"Thread '{commit.thread_id}'", problem="a message has no id")
+    named = [id_ for id_ in ids if id_ is not None]
+    foreign = foreign_ids(commit.messages)
+    is_used = bool(foreign) and found.has_messages(commit.thread_id, foreign)
+    if is_used or len(set(named)) < len(named):
+        problem = f"a message id is used twice: {named}"
+        raise InvalidRecord(what=f"Thread '{commit.thread_id}'", problem=problem)
+
+
+def _check_parts_of_runs(found: Found, commit: Commit, open_run: RunRecord | None) -> None:
+    """Refuse what does not belong to a run of this thread."""
+    if commit.run_state and commit.run is None:
+        problem = "run state without a run record"
+        raise InvalidRecord(what=f"Commit '{commit.commit_id}'", problem=problem)
+    for record in commit.tool_records:
+        _check_owner(found, commit, record.run_id)
+    for ticket in commit.tickets:
+        _check_owner(found, commit, ticket.run_id)
+    if commit.tickets:
+        check_tickets(found, commit, open_run)
+
+
+def _check_owner(found: Found, commit: Commit, run_id: str) -> None:
+    if commit.run is not None and commit.run.run_id == run_id:
+        return
+    run = found.find_run(run_id)
+    if run is None or run.thread_id != commit.thread_id:
+        problem = f"run '{run_id}' is not a run of this thread"
+        raise InvalidRecord(what=f"Thread '{commit.thread_id}'", problem=problem)
+
+
+def _check_absorbed(found: Found, commit: Commit) -> None:
+    if len(set(commit.absorbed)) < len(commit.absorbed):
+        problem = f"it takes in a dispatch twice: {commit.absorbed}"
+        raise InvalidRecord(what=f"Commit '{commit.commit_id}'", problem=problem)
+    for dispatch_id in commit.absorbed:
+        dispatch = found.find_dispatch(dispatch_id)
+        is_here = dispatch is not None and dispatch.thread_id == commit.thread_id
+        if dispatch is None or not is_here or dispatch.status is not DispatchStatus.QUEUED:
+            problem = "it is not queued on this thread, so that nothing of it can be taken in"
+            raise InvalidRecord(what=f"Dispatch '{dispatch_id}'", problem=problem)
+
+
+def _advance_calls(head: ThreadHead, change: Change) -> None:
+    if change.open_calls is not None:
+        head.open_calls = change.open_calls
+    elif change.calls is not NO_CHANGE:
+        for call_id in change.calls.answered:
+            del head.open_calls[call_id]
+        head.open_calls.update(change.calls.opened)
+
+
+def _advance_run(head: ThreadHead, run: RunRecord, change: Change) -> None:
+    head.open_run = change.open_run
+    if change.open_run is None:
+        head.live_tickets.clear()
+    if change.shown.latest_run_id == run.run_id:
+        head.latest_run = run

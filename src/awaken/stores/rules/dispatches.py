@@ -1,0 +1,250 @@
+"""The moves of a dispatch, as pure functions; a store writes what they return.
+
+Every move is checked against the transition table, and every end of a claim clears its token.
+"""
+
+import msgspec
+
+from awaken.contracts.dispatch import (
+    DISPATCH_TRANSITIONS,
+    DispatchStatus,
+    Release,
+    RunDispatch,
+)
+from awaken.contracts.errors import (
+    AlreadyExists,
+    DedupeConflict,
+    IllegalTransition,
+    InvalidRecord,
+    LeaseLost,
+    QueueFull,
+)
+from awaken.contracts.identity import RunMode
+from awaken.contracts.lifecycle import check_transition
+from awaken.contracts.runs import RunRequest
+
+from .head import HeldClaim, ThreadHead
+
+RETRY_HINT_MS = 1000
+"""After how long a refused submission may be tried again."""
+
+REVIVED = "revived as "
+LEASE_RAN_OUT = "the worker's lease ran out"
+
+
+def check_new(dispatch: RunDispatch) -> None:
+    """Refuse a dispatch that could not be found or executed later.
+
+    Raises:
+        InvalidRecord: An id is blank.
+    """
+    for name in ("dispatch_id", "thread_id", "run_id"):
+        if not getattr(dispatch, name).strip():
+            raise InvalidRecord(what="Dispatch", problem=f"its {name} is blank")
+
+
+def same_again(known: RunDispatch, dispatch: RunDispatch) -> RunDispatch:
+    """Return the known dispatch when a new one asks for the same.
+
+    Raises:
+        AlreadyExists: The dispatch id is used for something else.
+        DedupeConflict: The dedupe key was used for another request.
+    """
+    is_same_request = known.thread_id == dispatch.thread_id and (
+        known.request_hash == dispatch.request_hash
+        if known.request_hash or dispatch.request_hash
+        else known.request == dispatch.request
+    )
+    if is_same_request and known.mode is dispatch.mode:
+        return known
+    if known.dispatch_id == dispatch.dispatch_id:
+        raise AlreadyExists(kind="Dispatch", record_id=dispatch.dispatch_id)
+    raise DedupeConflict(thread_id=dispatch.thread_id, dedupe_key=dispatch.dedupe_key)
+
+
+def check_backlog(thread_id: str, queued: int, backlog_max: int) -> None:
+    """Refuse one more dispatch for a thread that has too many.
+
+    Raises:
+        QueueFull: With a hint when to try again.
+    """
+    if queued >= backlog_max:
+        raise QueueFull(
+            what=f"Thread '{thread_id}'",
+            size=queued,
+            limit=backlog_max,
+            retry_after_ms=RETRY_HINT_MS,
+        )
+
+
+def queued(dispatch: RunDispatch, epoch: int, now: int) -> RunDispatch:
+    """Return a new dispatch as it enters the queue."""
+    return msgspec.structs.replace(
+        dispatch,
+        status=DispatchStatus.QUEUED,
+        dispatch_epoch=epoch,
+        available_at=dispatch.available_at or now,
+        claim_token=None,
+        claimed_by=None,
+        lease_until=None,
+        completed_at=None,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+def claimed(dispatch: RunDispatch, token: str, worker_id: str, now: int) -> RunDispatch:
+    """Return a queued dispatch as its claimer gets it; the attempt is counted now."""
+    _check_move(dispatch, DispatchStatus.CLAIMED)
+    return msgspec.structs.replace(
+        dispatch,
+        status=DispatchStatus.CLAIMED,
+        attempt_count=dispatch.attempt_count + 1,
+        claim_token=token,
+        claimed_by=worker_id,
+        updated_at=now,
+    )
+
+
+def held_claim(dispatch: RunDispatch) -> HeldClaim:
+    """The claim on the thread of a dispatch that was just claimed."""
+    assert dispatch.claim_token is not None
+    return HeldClaim(
+        token=dispatch.claim_token,
+        worker_id=dispatch.claimed_by or "",
+        dispatch_id=dispatch.dispatch_id,
+        cancel_cause=dispatch.cancel_cause,
+    )
+
+
+def check_token(dispatch: RunDispatch, claim_token: str) -> None:
+    """Refuse whoever does not hold the dispatch's claim any more.
+
+    Raises:
+        LeaseLost: The token is stale.
+    """
+    if dispatch.claim_token != claim_token:
+        raise LeaseLost(thread_id=dispatch.thread_id)
+
+
+def ended(dispatch: RunDispatch, release: Release, now: int) -> RunDispatch:
+    """Return a dispatch after its delivery is over.
+
+    Raises:
+        IllegalTransition: It cannot end like this.
+    """
+    check_end(dispatch.dispatch_id, dispatch.status, release.status)
+    return msgspec.structs.replace(
+        dispatch,
+        status=release.status,
+        last_error=release.error or dispatch.last_error,
+        claim_token=None,
+        claimed_by=None,
+        lease_until=None,
+        completed_at=now,
+        updated_at=now,
+    )
+
+
+def absorbed(dispatch: RunDispatch, run_id: str | None, now: int) -> RunDispatch:
+    """Return a queued dispatch whose input a run has taken in."""
+    taken = ended(dispatch, Release(), now)
+    return msgspec.structs.replace(taken, run_id=run_id or taken.run_id)
+
+
+def requeued(
+    dispatch: RunDispatch, now: int, *, delay_ms: int, error: str | None, is_charged: bool
+) -> RunDispatch:
+    """Return a claimed dispatch as it goes back into the queue."""
+    _check_move(dispatch, DispatchStatus.QUEUED)
+    return msgspec.structs.replace(
+        dispatch,
+        status=DispatchStatus.QUEUED,
+        available_at=now + delay_ms,
+        attempt_count=dispatch.attempt_count - (0 if is_charged else 1),
+        last_error=error or dispatch.last_error,
+        claim_token=None,
+        claimed_by=None,
+        lease_until=None,
+        updated_at=now,
+    )
+
+
+def reclaimed(dispatch: RunDispatch, now: int) -> RunDispatch:
+    """Return a claimed dispatch whose worker gave no sign of life; the attempt counts."""
+    return requeued(dispatch, now, delay_ms=0, error=LEASE_RAN_OUT, is_charged=True)
+
+
+def cancel_wanted(dispatch: RunDispatch, cause: str) -> RunDispatch:
+    """Return a dispatch whose run somebody wants cancelled; the first cause stays."""
+    return msgspec.structs.replace(dispatch, cancel_cause=dispatch.cancel_cause or cause)
+
+
+def continuing(head: ThreadHead, claim: HeldClaim, *, attempts: int) -> RunDispatch | None:
+    """Make the dispatch that goes on with a run whose claim ended without one.
+
+    None when the thread has no open run that executes: then there is nothing to go on with.
+    """
+    run = head.open_run
+    if run is None or run.waiting is not None:
+        return None
+    return RunDispatch(
+        dispatch_id=f"recovered:{claim.token}",
+        thread_id=run.thread_id,
+        run_id=run.run_id,
+        request=RunRequest(
+            thread_id=run.thread_id,
+            continue_run_id=run.run_id,
+            run_mode=RunMode.RESUME,
+            adapter=run.adapter,
+            session_id=run.session_id,
+            transport_request_id=run.transport_request_id,
+        ),
+        # Before what is queued: the thread has to come to an end with this run first.
+        priority=0,
+        attempt_count=attempts,
+        cancel_cause=claim.cancel_cause,
+    )
+
+
+def revived(dispatch: RunDispatch, new_id: str, now: int) -> tuple[RunDispatch, RunDispatch]:
+    """Return a dead letter marked as revived, and the new dispatch that takes its place.
+
+    Raises:
+        IllegalTransition: It is not a dead letter, or it was revived before.
+    """
+    is_dead = dispatch.status is DispatchStatus.DEAD_LETTER
+    if not is_dead or (dispatch.last_error or "").startswith(REVIVED):
+        raise IllegalTransition(
+            thing=f"Dispatch '{dispatch.dispatch_id}'",
+            old=str(dispatch.status) if not is_dead else "revived",
+            new=str(DispatchStatus.QUEUED),
+        )
+    marked = msgspec.structs.replace(dispatch, last_error=f"{REVIVED}{new_id}", updated_at=now)
+    fresh = msgspec.structs.replace(
+        dispatch,
+        dispatch_id=new_id,
+        dedupe_key=None,
+        attempt_count=0,
+        available_at=now,
+        last_error=None,
+        cancel_cause=None,
+    )
+    return marked, fresh
+
+
+def check_end(dispatch_id: str | None, old: DispatchStatus, new: DispatchStatus) -> None:
+    """Refuse an end that a dispatch cannot have.
+
+    Raises:
+        IllegalTransition: The table does not have the move, or it is no end.
+    """
+    thing = f"Dispatch '{dispatch_id}'"
+    check_transition(DISPATCH_TRANSITIONS, thing, old, new)
+    if not new.is_terminal:
+        raise IllegalTransition(thing=thing, old=str(old), new=str(new))
+
+
+def _check_move(dispatch: RunDispatch, status: DispatchStatus) -> None:
+    thing = f"Dispatch '{dispatch.dispatch_id}'"
+    check_transition(DISPATCH_TRANSITIONS, thing, dispatch.status, status)

@@ -1,0 +1,102 @@
+"""The head of a thread: what must be known to judge a commit, however long the thread is."""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from awaken.contracts.dispatch import RunDispatch
+from awaken.contracts.record import Record
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.suspension import Ticket
+from awaken.contracts.threads import Thread, ThreadMetadata
+
+OpenCalls = dict[str, tuple[str, ...]]
+"""Calls without a result, each with the open or decided tickets that it waits on."""
+
+
+class HeldClaim(Record, frozen=True, kw_only=True):
+    """Who has the thread; when the lease ends is the store's own business."""
+
+    token: str
+    worker_id: str
+    dispatch_id: str | None = None
+    """What is executed under the claim; absent for a run that took the thread by itself."""
+    cancel_cause: str | None = None
+
+
+class ThreadHead:
+    """One thread as a commit finds it."""
+
+    __slots__ = (
+        "claim",
+        "epoch",
+        "event_seq",
+        "latest_run",
+        "live_tickets",
+        "message_count",
+        "open_calls",
+        "open_run",
+        "shown",
+        "updated_at",
+        "version",
+    )
+
+    def __init__(self, shown: Thread) -> None:
+        self.shown = shown
+        """Lineage, metadata and pointers; `view` adds what every commit changes."""
+        self.version = 0
+        self.updated_at = shown.metadata.updated_at
+        self.message_count = 0
+        self.event_seq = 0
+        self.open_calls: OpenCalls = {}
+        """Tool calls without a result, in call order."""
+        self.latest_run: RunRecord | None = None
+        self.open_run: RunRecord | None = None
+        self.live_tickets: dict[str, Ticket] = {}
+        """Open and decided tickets of the open run; gone when it ends."""
+        self.claim: HeldClaim | None = None
+        self.epoch = 0
+
+    def view(self) -> Thread:
+        """Return the thread as readers see it."""
+        shown, metadata, latest = self.shown, self.shown.metadata, self.latest_run
+        return Thread(
+            id=shown.id,
+            resource_id=shown.resource_id,
+            parent_thread_id=shown.parent_thread_id,
+            metadata=ThreadMetadata(
+                created_at=metadata.created_at,
+                updated_at=self.updated_at,
+                title=metadata.title,
+                custom=metadata.custom,
+            ),
+            active_run_id=shown.active_run_id,
+            open_run_id=shown.open_run_id,
+            latest_run_id=shown.latest_run_id,
+            latest_run_updated_at=0 if latest is None else latest.updated_at,
+            version=self.version,
+            message_count=self.message_count,
+        )
+
+
+class Found(Protocol):
+    """What a commit may refer to besides its own thread."""
+
+    def find_run(self, run_id: str) -> RunRecord | None:
+        """Return a run of any thread."""
+        ...
+
+    def find_ticket(self, ticket_id: str) -> Ticket | None:
+        """Return a ticket of any thread."""
+        ...
+
+    def find_dispatch(self, dispatch_id: str) -> RunDispatch | None:
+        """Return a dispatch of any thread."""
+        ...
+
+    def parents(self) -> Mapping[str, str | None]:
+        """The parent of each thread; a thread that is not in it does not exist."""
+        ...
+
+    def has_messages(self, thread_id: str, ids: Iterable[str]) -> bool:
+        """Whether the thread has a message of one of these ids."""
+        ...

@@ -1,0 +1,30 @@
+"""What an interrupt makes of a thread's dispatches. It drops input, never a run that is open."""
+
+import msgspec
+
+from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.contracts.lifecycle import RunStatus
+
+from .dispatches import cancel_wanted, ended
+from .head import ThreadHead
+
+
+def is_stale(head: ThreadHead, dispatch: RunDispatch) -> bool:
+    """Whether a queued dispatch was dropped by an interrupt that came while it was claimed.
+
+    One whose run is open is not: whoever claims it next ends that run, as the interrupt asked.
+    """
+    is_of_open_run = head.open_run is not None and head.open_run.run_id == dispatch.run_id
+    return dispatch.dispatch_epoch < head.epoch and not is_of_open_run
+
+
+def interrupted(head: ThreadHead, dispatch: RunDispatch, cause: str, now: int) -> RunDispatch:
+    """Return what an interrupt makes of a queued dispatch: it is dropped.
+
+    One that is to go on with a run between two attempts is due at once instead, and whoever
+    claims it ends that run: dropped, it would leave the run open for ever.
+    """
+    run = None if head.claim is not None else head.open_run
+    if run is not None and run.run_id == dispatch.run_id and run.status is RunStatus.RUNNING:
+        return msgspec.structs.replace(cancel_wanted(dispatch, cause), available_at=now)
+    return ended(dispatch, Release(status=DispatchStatus.SUPERSEDED), now)

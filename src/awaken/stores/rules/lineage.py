@@ -1,0 +1,63 @@
+"""Which thread belongs under which, and the edits that people make to a thread."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from awaken.contracts.errors import InvalidRecord
+from awaken.contracts.threads import Thread, ThreadMetadata
+
+Parents = Mapping[str, str | None]
+"""The parent of each thread; a thread that is not in it does not exist."""
+
+
+def check_parent(parents: Parents, thread_id: str, parent_id: str | None) -> None:
+    """Follow the parents upwards.
+
+    Raises:
+        InvalidRecord: One of them does not exist, or is the thread itself.
+    """
+    ancestor_id = parent_id
+    while ancestor_id is not None:
+        if ancestor_id == thread_id:
+            raise InvalidRecord(what=f"Thread '{thread_id}'", problem="it would be its own parent")
+        if ancestor_id not in parents:
+            problem = f"its parent '{ancestor_id}' does not exist"
+            raise InvalidRecord(what=f"Thread '{thread_id}'", problem=problem)
+        ancestor_id = parents[ancestor_id]
+
+
+def edited(parents: Parents, old: Thread, new: Thread) -> Thread:
+    """Return `old` with the lineage and metadata of `new`; pointers and creation time stay.
+
+    Raises:
+        InvalidRecord: It is another thread, or the lineage is broken.
+    """
+    if new.id != old.id:
+        raise InvalidRecord(what=f"Thread '{old.id}'", problem=f"the edit is for '{new.id}'")
+    new = new.normalized()
+    if new.parent_thread_id != old.parent_thread_id:
+        check_parent(parents, old.id, new.parent_thread_id)
+    created_at = old.metadata.created_at
+    return msgspec.structs.replace(
+        old,
+        resource_id=new.resource_id,
+        parent_thread_id=new.parent_thread_id,
+        metadata=ThreadMetadata(
+            created_at=new.metadata.created_at if created_at is None else created_at,
+            updated_at=new.metadata.updated_at,
+            title=new.metadata.title,
+            custom=new.metadata.custom,
+        ),
+    )
+
+
+def blank_thread(thread_id: str) -> Thread:
+    """Return a thread that nobody has written to.
+
+    Raises:
+        InvalidRecord: The id is blank.
+    """
+    if not thread_id.strip():
+        raise InvalidRecord(what="Thread", problem="its id is blank")
+    return Thread(id=thread_id)

@@ -1,0 +1,31 @@
+"""What a statement may be given: the same for every database, whatever its own limits are."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from awaken.contracts.errors import InvalidRecord
+
+_FIRST, _END = -(1 << 63), 1 << 63
+
+
+def check_arguments(args: Iterable[Any]) -> None:
+    """Refuse text and numbers that not every database can keep.
+
+    Raises:
+        InvalidRecord: Text has U+0000 or half of a surrogate pair; a number has over 64 bits.
+    """
+    for value in args:
+        if isinstance(value, str):
+            if "\0" in value or not (value.isascii() or _is_whole(value)):
+                problem = "it has U+0000 or half of a surrogate pair, which no column can keep"
+                raise InvalidRecord(what=f"Text {value!a}", problem=problem)
+        elif isinstance(value, int) and not _FIRST <= value < _END:
+            raise InvalidRecord(what=f"Number {value}", problem="it has more than 64 bits")
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

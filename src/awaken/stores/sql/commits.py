@@ -1,0 +1,306 @@
+"""One commit as one transaction: load the head, judge, advance, write the change."""
+
+from collections.abc import Iterable, Mapping
+
+from awaken.contracts.dispatch import RunDispatch
+from awaken.contracts.errors import IdempotencyConflict, InvalidRecord
+from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.state import StoredValue
+from awaken.contracts.storage import Commit, CommitReceipt, StreamCheckpoint
+from awaken.contracts.suspension import Ticket
+from awaken.stores.rules.claims import check_holder
+from awaken.stores.rules.commits import advance, check_commit, run_of
+from awaken.stores.rules.message_ids import foreign_ids, is_own_id
+
+from . import claims, rows
+from .blobs import tied
+from .heads import StoredHead, locked_head, made_head, run_with, save_head
+from .queues import absorb, enqueue_all
+from .queues import find as find_dispatch
+from .session import Row, Session
+
+THREAD_STATE, RUN_STATE = 0, 1
+LOOK_BACK = 8
+"""Among how many latest commits an id is looked for that could be used a second time."""
+LOOK_BACK_REFUSED = 256
+"""The same for a commit that is refused anyway; what is found only tells why."""
+
+
+async def apply_commit(session: Session, encoded: rows.EncodedCommit) -> tuple[int, CommitReceipt]:
+    """Apply a commit whole, or raise and change nothing; see `CommitStore.commit`.
+
+    Returns the thread's number and the receipt.
+    """
+    commit = encoded.commit
+    head = await made_head(session, commit.thread_id)
+    if head.version:
+        receipt = await _applied_before(session, head, encoded)
+        if receipt is not None:
+            return head.no, receipt
+    found = await _found(session, head, commit)
+    change = check_commit(head, found, commit)
+    held = head.claim
+    had_run = head.open_run
+    receipt = advance(head, commit, change)
+    await _write_history(session, head, encoded)
+    if commit.run is not None:
+        await _write_run(session, head, encoded, found.find_run(commit.run.run_id))
+    await _write_parts(session, head, commit)
+    if had_run is not None and head.open_run is None:
+        await session.run("clear_run_state", head.no)
+    await save_head(session, head)
+    await claims.settle(session, head, held, commit)
+    if commit.absorbed:
+        await absorb(session, head, commit.absorbed, run_of(head, commit))
+    if commit.enqueued:
+        await enqueue_all(session, head, commit.enqueued)
+    return head.no, receipt
+
+
+async def find_commit(session: Session, head: StoredHead, commit_id: str) -> CommitReceipt | None:
+    """Return the receipt of an applied commit, or None; looks at the newest commits first."""
+    row = await session.one("find_commit", commit_id, *rows.all_places(head.no))
+    return None if row is None else _receipt(commit_id, row)
+
+
+async def _applied_before(
+    session: Session, head: StoredHead, encoded: rows.EncodedCommit
+) -> CommitReceipt | None:
+    """The receipt of a commit that comes again.
+
+    It can only be where the version it expects puts it. The same id for another version is looked
+    for among the latest commits: that is where a writer who retries blindly would put it.
+    """
+    commit = encoded.commit
+    is_next = commit.expected_version == head.version
+    back = head.version - (LOOK_BACK if is_next else LOOK_BACK_REFUSED)
+    first = min(commit.expected_version + 1, back)
+    places = rows.place(head.no, max(first, 1)), rows.place(head.no, head.version)
+    row = await session.one("find_commit", commit.commit_id, *places)
+    if row is None:
+        return None
+    if row[1] != encoded.digest:
+        raise IdempotencyConflict(commit_id=commit.commit_id)
+    return _receipt(commit.commit_id, row)
+
+
+def _receipt(commit_id: str, row: Row) -> CommitReceipt:
+    return CommitReceipt(
+        commit_id=commit_id,
+        version=rows.number_at(row[0]),
+        message_count=row[2],
+        event_seq=row[3],
+    )
+
+
+async def save_checkpoint(
+    session: Session, checkpoint: StreamCheckpoint, fencing_token: str | None
+) -> None:
+    """Keep what was streamed so far; see `CommitStore.save_checkpoint`."""
+    head = await locked_head(session, checkpoint.thread_id)
+    check_holder(head, checkpoint.thread_id, fencing_token)
+    open_run = None if head is None else head.open_run
+    if head is None or open_run is None or open_run.run_id != checkpoint.run_id:
+        # The run is over: no commit would ever remove it.
+        return
+    await session.run("save_checkpoint", checkpoint.run_id, head.no, rows.packed(checkpoint))
+
+
+class _Known:
+    """What a commit refers to, read before it is judged."""
+
+    __slots__ = ("_dispatches", "_has_messages", "_parents", "_runs", "_tickets")
+
+    def __init__(self) -> None:
+        self._runs: dict[str, RunRecord] = {}
+        self._tickets: dict[str, Ticket] = {}
+        self._dispatches: dict[str, RunDispatch] = {}
+        self._parents: dict[str, str | None] = {}
+        self._has_messages = False
+
+    def find_run(self, run_id: str) -> RunRecord | None:
+        return self._runs.get(run_id)
+
+    def find_ticket(self, ticket_id: str) -> Ticket | None:
+        return self._tickets.get(ticket_id)
+
+    def find_dispatch(self, dispatch_id: str) -> RunDispatch | None:
+        return self._dispatches.get(dispatch_id)
+
+    def parents(self) -> Mapping[str, str | None]:
+        return self._parents
+
+    def has_messages(self, thread_id: str, ids: Iterable[str]) -> bool:
+        return self._has_messages
+
+    async def read(self, session: Session, head: StoredHead, commit: Commit) -> None:
+        await self._read_runs(session, head, commit)
+        for ticket in commit.tickets:
+            known = head.live_tickets.get(ticket.ticket_id)
+            if known is None:
+                row = await session.one("find_ticket", ticket.ticket_id)
+                if row is not None:
+                    known = rows.unpacked(row[0], rows.TICKET, f"Ticket '{ticket.ticket_id}'")
+            if known is not None:
+                self._tickets[ticket.ticket_id] = known
+        for dispatch_id in commit.absorbed:
+            dispatch = await find_dispatch(session, dispatch_id)
+            if dispatch is not None:
+                self._dispatches[dispatch_id] = dispatch
+        for message_id in foreign_ids(commit.messages):
+            if await _has_message(session, head, message_id):
+                self._has_messages = True
+                return
+
+    async def _read_runs(self, session: Session, head: StoredHead, commit: Commit) -> None:
+        wanted = {record.run_id for record in commit.tool_records}
+        wanted.update(ticket.run_id for ticket in commit.tickets)
+        if commit.run is not None:
+            wanted.add(commit.run.run_id)
+        for known in (head.open_run, head.latest_run):
+            if known is not None and known.run_id in wanted:
+                self._runs[known.run_id] = known
+        for run_id in wanted - self._runs.keys():
+            run = await run_with(session, run_id)
+            if run is not None:
+                self._runs[run_id] = run
+        for parent_id in (
+            commit.thread.parent_thread_id if commit.thread is not None else None,
+            commit.run.parent_thread_id if commit.run is not None else None,
+        ):
+            if parent_id and parent_id != head.shown.parent_thread_id:
+                self._parents.update(await parents_of(session, parent_id.strip()))
+
+
+async def _has_message(session: Session, head: StoredHead, message_id: str) -> bool:
+    for row in await session.all("list_messages_like", rows.id_key(head.no, message_id)):
+        what = f"A message of thread '{head.shown.id}'"
+        known = rows.unpacked(row[0], rows.MESSAGE, what, row[1])
+        if known.id == message_id:
+            return True
+    return False
+
+
+async def parents_of(session: Session, thread_id: str) -> dict[str, str | None]:
+    """The parents of a thread and of everything above it; until the end nobody changes them."""
+    parents: dict[str, str | None] = {}
+    above: str | None = thread_id
+    while above is not None and above not in parents:
+        row = await session.one("find_parent", above)
+        if row is None:
+            break
+        parents[above] = row[0]
+        above = row[0]
+    return parents
+
+
+async def _found(session: Session, head: StoredHead, commit: Commit) -> _Known:
+    found = _Known()
+    await found.read(session, head, commit)
+    return found
+
+
+async def _write_history(session: Session, head: StoredHead, encoded: rows.EncodedCommit) -> None:
+    commit, at, run_id = encoded.commit, encoded.commit.committed_at, run_of(head, encoded.commit)
+    events = encoded.events and tied(encoded.events, head.event_seq, run_id, at)
+    await session.run(
+        "add_commit",
+        rows.place(head.no, head.version),
+        commit.commit_id,
+        encoded.digest,
+        run_id,
+        at,
+        head.message_count,
+        head.event_seq,
+        events,
+        encoded.tools,
+    )
+    first = head.message_count - len(encoded.messages) + 1
+    messages: list[Row] = [
+        (
+            rows.place(head.no, first + index),
+            None if is_own_id(message) else rows.id_key(head.no, message.id or ""),
+            at,
+            tied(body, at),
+        )
+        for index, (message, body) in enumerate(zip(commit.messages, encoded.messages, strict=True))
+    ]
+    if messages:
+        await session.run_many("add_message", messages)
+
+
+async def _write_run(
+    session: Session, head: StoredHead, encoded: rows.EncodedCommit, known: RunRecord | None
+) -> None:
+    run = encoded.commit.run
+    assert run is not None
+    if known is not None and known.status is run.status:
+        # Its columns stay as they are: writing them would write their index as well.
+        await session.run("save_same_run", run.run_id, encoded.run)
+        return
+    if known is not None:
+        status = run.status.value
+        await session.run("save_run", run.run_id, status, _ended_at(run), encoded.run)
+        return
+    head.run_count += 1
+    await session.run(
+        "add_run",
+        rows.place(head.no, head.run_count),
+        run.run_id,
+        head.no,
+        run.status.value,
+        run.created_at,
+        _ended_at(run),
+        head.version,
+        encoded.run,
+    )
+
+
+def _ended_at(run: RunRecord) -> int | None:
+    if run.status is not RunStatus.DONE:
+        return None
+    return run.updated_at if run.finished_at is None else run.finished_at
+
+
+async def _write_parts(session: Session, head: StoredHead, commit: Commit) -> None:
+    if commit.state:
+        await _write_state(session, head.no, THREAD_STATE, commit.state)
+    if commit.run_state and head.open_run is commit.run:
+        await _write_state(session, head.no, RUN_STATE, commit.run_state)
+    for ticket in commit.tickets:
+        saved = await session.run(
+            "save_ticket",
+            ticket.ticket_id,
+            head.no,
+            ticket.run_id,
+            ticket.status.value,
+            ticket.created_at,
+            ticket.expires_at,
+            rows.packed(ticket),
+        )
+        if not saved:
+            problem = "another thread has used its id meanwhile"
+            raise InvalidRecord(what=f"Ticket '{ticket.ticket_id}'", problem=problem)
+    for entry in commit.outbox:
+        await session.run("add_outbox", entry.entry_id, head.no, rows.packed(entry))
+    run_id = run_of(head, commit)
+    if run_id is not None:
+        await session.run("delete_checkpoint", run_id)
+
+
+async def _write_state(
+    session: Session, thread_no: int, scope: int, changes: dict[str, StoredValue | None]
+) -> None:
+    for name, value in changes.items():
+        if value is None:
+            await session.run("delete_state", thread_no, scope, name)
+        else:
+            await session.run(
+                "save_state",
+                thread_no,
+                scope,
+                name,
+                value.version,
+                tied(rows.packed(value.data), name, value.version),
+            )

@@ -1,0 +1,187 @@
+"""Thread heads from and to their rows."""
+
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.threads import Thread, ThreadMetadata
+from awaken.stores.rules.head import HeldClaim, OpenCalls, ThreadHead
+from awaken.stores.rules.lineage import blank_thread
+
+from . import rows
+from .blobs import tied
+from .session import Row, Session
+
+
+class _Shown(msgspec.Struct, array_like=True, frozen=True, kw_only=False, gc=False):
+    """What a thread shows and no query filters by, as short as possible: every commit writes it."""
+
+    created_at: int | None = None
+    title: str | None = None
+    custom: dict[str, Any] = {}
+    active_run_id: str | None = None
+    open_run_id: str | None = None
+    open_calls: OpenCalls = {}
+    live_tickets: tuple[str, ...] = ()
+    run_count: int = 0
+
+
+_SHOWN = msgspec.json.Decoder(_Shown)
+
+
+class StoredHead(ThreadHead):
+    """A thread's head with what only a SQL store has to know."""
+
+    __slots__ = ("no", "purged_seq", "queued", "run_count", "served_at")
+
+    def __init__(self, row: Row) -> None:
+        shown = _shown(row)
+        super().__init__(_thread(row, shown))
+        self.no: int = row[0]
+        self.version = row[1]
+        self.message_count = row[2]
+        self.event_seq = row[3]
+        self.purged_seq: int = row[4]
+        self.updated_at = row[5]
+        self.open_calls = shown.open_calls
+        self.run_count = shown.run_count
+        if row[9] is not None:
+            self.claim = HeldClaim(
+                token=row[9], worker_id=row[10], dispatch_id=row[11], cancel_cause=row[12]
+            )
+        self.epoch = row[13]
+        self.queued: int = row[14]
+        self.served_at: int = row[15]
+
+    @property
+    def sort_at(self) -> int:
+        """Where the thread stands among those that changed lately."""
+        return self.updated_at or self.shown.metadata.created_at or 0
+
+    def packed(self) -> bytes:
+        """What the head's row keeps of it besides columns."""
+        shown = self.shown
+        kept = _Shown(
+            shown.metadata.created_at,
+            shown.metadata.title,
+            shown.metadata.custom,
+            shown.active_run_id,
+            shown.open_run_id,
+            self.open_calls,
+            tuple(self.live_tickets),
+            self.run_count,
+        )
+        counts = (self.version, self.message_count, self.event_seq)
+        return tied(rows.packed(kept), shown.id, *counts, self.updated_at, shown.latest_run_id)
+
+
+async def find_head(session: Session, thread_id: str) -> StoredHead | None:
+    """Read a thread's head with its runs and live tickets."""
+    row = await session.one("find_thread", thread_id)
+    return None if row is None else await _completed(session, StoredHead(row), row)
+
+
+async def locked_head(session: Session, thread_id: str) -> StoredHead | None:
+    """Read a thread's head; until the transaction ends nobody else writes to the thread."""
+    row = await session.one("lock_thread", thread_id)
+    return None if row is None else await _completed(session, StoredHead(row), row)
+
+
+async def made_head(session: Session, thread_id: str) -> StoredHead:
+    """Read a thread's head for writing; a thread that does not exist is made.
+
+    Raises:
+        InvalidRecord: The id is blank.
+    """
+    while (head := await locked_head(session, thread_id)) is None:
+        blank_thread(thread_id)
+        # Changes nothing if somebody else made it first; another one may even have deleted it.
+        await session.run("add_thread", thread_id, _blank(thread_id))
+    return head
+
+
+async def settled_head(session: Session, thread_id: str) -> StoredHead | None:
+    """Read a thread's head once nobody else writes to it; None if there is no such thread."""
+    head = await locked_head(session, thread_id)
+    if head is not None:
+        return head
+    # One that is just being made cannot be locked yet; to make it as well waits for that.
+    if not await session.run("add_thread", thread_id, _blank(thread_id)):
+        return await locked_head(session, thread_id)
+    made = await locked_head(session, thread_id)
+    assert made is not None
+    await session.run("delete_thread", made.no)
+    return None
+
+
+async def save_head(session: Session, head: StoredHead) -> None:
+    """Write what a commit changes in a thread's row."""
+    shown = head.shown
+    await session.run(
+        "save_commit_head",
+        head.no,
+        head.version,
+        head.message_count,
+        head.event_seq,
+        head.updated_at,
+        head.sort_at,
+        shown.resource_id,
+        shown.parent_thread_id,
+        head.packed(),
+        shown.latest_run_id,
+    )
+
+
+def view_of(row: Row, latest: RunRecord | None) -> Thread:
+    """A thread as readers see it, from its row and its latest run."""
+    head = StoredHead(row)
+    head.latest_run = latest
+    return head.view()
+
+
+async def run_with(session: Session, run_id: str | None) -> RunRecord | None:
+    """Read a run's record."""
+    if run_id is None:
+        return None
+    row = await session.one("find_run", run_id)
+    return None if row is None else rows.unpacked(row[0], rows.RUN, f"Run '{run_id}'")
+
+
+async def _completed(session: Session, head: StoredHead, row: Row) -> StoredHead:
+    shown = head.shown
+    head.latest_run = await run_with(session, shown.latest_run_id)
+    if shown.open_run_id is not None:
+        is_latest = shown.open_run_id == shown.latest_run_id
+        head.open_run = head.latest_run if is_latest else await run_with(session, shown.open_run_id)
+    for ticket_id in _shown(row).live_tickets:
+        found = await session.one("find_ticket", ticket_id)
+        assert found is not None
+        head.live_tickets[ticket_id] = rows.unpacked(found[0], rows.TICKET, f"Ticket '{ticket_id}'")
+    return head
+
+
+def _shown(row: Row) -> _Shown:
+    beside = (row[16], row[1], row[2], row[3], row[5], row[17])
+    return rows.unpacked(row[8], _SHOWN, f"Thread '{row[16]}'", *beside)
+
+
+def _blank(thread_id: str) -> bytes:
+    return tied(rows.packed(_Shown()), thread_id, 0, 0, 0, None, None)
+
+
+def _thread(row: Row, shown: _Shown) -> Thread:
+    return Thread(
+        id=row[16],
+        resource_id=row[6],
+        parent_thread_id=row[7],
+        metadata=ThreadMetadata(
+            created_at=shown.created_at,
+            updated_at=row[5],
+            title=shown.title,
+            custom=shown.custom,
+        ),
+        active_run_id=shown.active_run_id,
+        open_run_id=shown.open_run_id,
+        latest_run_id=row[17],
+    )

@@ -1,0 +1,77 @@
+"""What people and other processes do to a thread's queue."""
+
+from awaken.contracts.dispatch import DispatchStatus, Interruption, Release, RunDispatch
+from awaken.contracts.errors import AlreadyExists, InvalidRecord, RecordNotFound
+from awaken.stores.rules import dispatches as rules
+from awaken.stores.rules.interrupts import interrupted
+
+from .claims import want_cancel
+from .heads import locked_head, made_head
+from .queues import add, all_queued, enqueue, find, locked, refresh, same_before, save
+from .session import Session
+
+CANCELLED = Release(status=DispatchStatus.CANCELLED)
+
+
+async def submit(session: Session, dispatch: RunDispatch, backlog_max: int) -> RunDispatch:
+    """Queue a dispatch; see `MailboxStore.enqueue`."""
+    rules.check_new(dispatch)
+    head = await made_head(session, dispatch.thread_id)
+    return await enqueue(session, head, dispatch, backlog_max)
+
+
+async def cancel_dispatch(session: Session, dispatch_id: str) -> RunDispatch | None:
+    """Cancel a queued dispatch; see `MailboxStore.cancel_dispatch`."""
+    found = await locked(session, dispatch_id)
+    if found is None or found[1].status is not DispatchStatus.QUEUED:
+        return None
+    head, dispatch = found
+    over = await save(session, rules.ended(dispatch, CANCELLED, (await session.now()).wall_ms))
+    await refresh(session, head)
+    return over
+
+
+async def request_cancel(session: Session, thread_id: str, cause: str) -> bool:
+    """Ask whoever executes a run of the thread to cancel it; see `MailboxStore.request_cancel`."""
+    return await want_cancel(session, await locked_head(session, thread_id), cause)
+
+
+async def interrupt(
+    session: Session, thread_id: str, cause: str, then: RunDispatch | None
+) -> Interruption:
+    """Drop what is queued and ask for a cancel; see `MailboxStore.interrupt`."""
+    if then is not None and then.thread_id != thread_id:
+        problem = f"it does not belong to thread '{thread_id}'"
+        raise InvalidRecord(what=f"Dispatch '{then.dispatch_id}'", problem=problem)
+    head = await made_head(session, thread_id)
+    if then is not None and await same_before(session, head, then) is not None:
+        # Sent again, it has done its work: it would drop what it queued the first time.
+        return Interruption(epoch=head.epoch, has_claim=head.claim is not None)
+    head.epoch += 1
+    await want_cancel(session, head, cause)
+    now, dropped = (await session.now()).wall_ms, []
+    for dispatch in await all_queued(session, head):
+        after = await save(session, interrupted(head, dispatch, cause, now))
+        if after.status is not DispatchStatus.QUEUED:
+            dropped.append(after)
+    if then is not None:
+        await add(session, head, then)
+    else:
+        await refresh(session, head)
+    return Interruption(
+        epoch=head.epoch, superseded=tuple(dropped), has_claim=head.claim is not None
+    )
+
+
+async def revive(session: Session, dispatch_id: str, new_id: str) -> RunDispatch:
+    """Queue a dead letter again; see `MailboxStore.revive`."""
+    found = await locked(session, dispatch_id)
+    if found is None:
+        raise RecordNotFound(kind="Dispatch", record_id=dispatch_id)
+    head, dispatch = found
+    marked, fresh = rules.revived(dispatch, new_id, (await session.now()).wall_ms)
+    rules.check_new(fresh)
+    if await find(session, new_id) is not None:
+        raise AlreadyExists(kind="Dispatch", record_id=new_id)
+    await save(session, marked)
+    return await add(session, head, fresh)

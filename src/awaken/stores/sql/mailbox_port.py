@@ -1,0 +1,178 @@
+"""The mailbox of the SQL store: one method per promise of the port."""
+
+from functools import partial
+
+from awaken.contracts.dispatch import Interruption, Purged, Release, RunDispatch
+from awaken.contracts.mailbox import THREAD_BACKLOG_MAX, LeaseKeeper
+from awaken.contracts.queries import DispatchQuery, Page
+from awaken.contracts.suspension import Ticket
+
+from . import claims, mailbox, queues, reading, retention
+from .session import Database, Session
+
+
+class SqlMailbox:
+    """The part of the store that queues and hands out dispatches."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def now_ms(self) -> int:
+        """The database's clock, in milliseconds since the epoch."""
+
+        async def work(session: Session) -> int:
+            return (await session.now()).wall_ms
+
+        return await self._database.read(work)
+
+    async def enqueue(
+        self, dispatch: RunDispatch, *, backlog_max: int = THREAD_BACKLOG_MAX
+    ) -> RunDispatch:
+        """Queue a dispatch; it is durable before this returns."""
+        return await self._database.write(
+            partial(mailbox.submit, dispatch=dispatch, backlog_max=backlog_max)
+        )
+
+    async def claim(
+        self, worker_id: str, claim_token: str, lease_ms: int, *, limit: int = 1
+    ) -> tuple[RunDispatch, ...]:
+        """Claim dispatches that are due, at most one of each thread that nobody has claimed."""
+        # Most claims find nothing: looking costs no transaction that others would wait for.
+        if not await self._database.read(claims.has_due):
+            return ()
+        return await self._database.write(
+            partial(
+                claims.claim,
+                worker_id=worker_id,
+                claim_token=claim_token,
+                lease_ms=lease_ms,
+                limit=limit,
+            )
+        )
+
+    async def claim_dispatch(
+        self, dispatch_id: str, worker_id: str, claim_token: str, lease_ms: int
+    ) -> RunDispatch | None:
+        """Claim one dispatch now, even if it is not due or not the first of its thread."""
+        return await self._database.write(
+            partial(
+                claims.claim_dispatch,
+                dispatch_id=dispatch_id,
+                worker_id=worker_id,
+                claim_token=claim_token,
+                lease_ms=lease_ms,
+            )
+        )
+
+    async def release(
+        self, dispatch_id: str, claim_token: str, release: Release | None = None
+    ) -> RunDispatch:
+        """End a claim outside of a commit, because nothing has to be written."""
+        return await self._database.write(
+            partial(
+                claims.release,
+                dispatch_id=dispatch_id,
+                claim_token=claim_token,
+                how=release or Release(),
+            )
+        )
+
+    async def requeue(
+        self,
+        dispatch_id: str,
+        claim_token: str,
+        *,
+        delay_ms: int = 0,
+        error: str | None = None,
+        is_charged: bool = True,
+    ) -> RunDispatch:
+        """Give a claimed dispatch back; it is due again after the delay."""
+        return await self._database.write(
+            partial(
+                claims.requeue,
+                dispatch_id=dispatch_id,
+                claim_token=claim_token,
+                delay_ms=delay_ms,
+                error=error,
+                is_charged=is_charged,
+            )
+        )
+
+    async def give_up_claim(self, thread_id: str, claim_token: str) -> RunDispatch | None:
+        """Give back a claim that a commit took; what is left to do is queued, not charged."""
+        return await self._database.write(
+            partial(claims.give_up_claim, thread_id=thread_id, claim_token=claim_token)
+        )
+
+    async def cancel_dispatch(self, dispatch_id: str) -> RunDispatch | None:
+        """Cancel a queued dispatch; None when it is not queued any more."""
+        return await self._database.write(partial(mailbox.cancel_dispatch, dispatch_id=dispatch_id))
+
+    async def request_cancel(self, thread_id: str, cause: str) -> bool:
+        """Ask whoever executes a run of the thread to cancel it, now or after a crash."""
+        return await self._database.write(
+            partial(mailbox.request_cancel, thread_id=thread_id, cause=cause)
+        )
+
+    async def interrupt(
+        self, thread_id: str, cause: str, then: RunDispatch | None = None
+    ) -> Interruption:
+        """Raise the thread's epoch, drop what is queued, ask for a cancel, and queue `then`."""
+        return await self._database.write(
+            partial(mailbox.interrupt, thread_id=thread_id, cause=cause, then=then)
+        )
+
+    async def reclaim(self, limit: int = 100) -> tuple[RunDispatch, ...]:
+        """Take back claims whose lease has run out, and queue their dispatches again."""
+        return await self._database.write(partial(claims.reclaim, limit=limit))
+
+    async def find_dispatch(self, dispatch_id: str) -> RunDispatch | None:
+        """Return a dispatch, or None."""
+        return await self._database.read(partial(queues.find, dispatch_id=dispatch_id))
+
+    async def find_dispatch_of_run(self, run_id: str) -> RunDispatch | None:
+        """Return the newest dispatch that names a run, or None."""
+        return await self._database.read(partial(queues.find_of_run, run_id=run_id))
+
+    async def list_dispatches(self, query: DispatchQuery) -> Page[RunDispatch]:
+        """List dispatches, oldest first, ties by id."""
+        return await self._database.read(partial(reading.list_dispatches, query=query))
+
+    async def list_inputs(self, thread_id: str) -> tuple[RunDispatch, ...]:
+        """Return queued input that an executing run may take in, in order."""
+        return await self._database.read(partial(queues.list_inputs, thread_id=thread_id))
+
+    async def count_queued(self) -> int:
+        """How many dispatches wait, in all threads."""
+
+        async def work(session: Session) -> int:
+            row = await session.one("count_queued")
+            assert row is not None
+            return int(row[0])
+
+        return await self._database.read(work)
+
+    async def revive(self, dispatch_id: str, new_id: str) -> RunDispatch:
+        """Queue a dead letter again as a new dispatch with all its attempts."""
+        return await self._database.write(
+            partial(mailbox.revive, dispatch_id=dispatch_id, new_id=new_id)
+        )
+
+    async def list_expired_tickets(self, limit: int = 100) -> tuple[Ticket, ...]:
+        """Return open tickets whose deadline has passed, oldest deadline first."""
+
+        async def work(session: Session) -> tuple[Ticket, ...]:
+            now = await session.now()
+            return await reading.list_tickets(session, "list_expired_tickets", now.wall_ms, limit)
+
+        return await self._database.read(work)
+
+    async def purge(self, before_ms: int, limit: int = 1000) -> Purged:
+        """Remove what ended before a time: dispatches, runs with their journal, events."""
+        return await self._database.write(
+            partial(retention.purge, before_ms=before_ms, limit=limit)
+        )
+
+    def lease_keeper(self) -> LeaseKeeper:
+        """A new keeper with its own connection; to be used and closed in one thread."""
+        return self._database.lease_keeper()

@@ -1,0 +1,68 @@
+"""Profile entries in the same database."""
+
+from awaken.contracts.errors import InvalidRecord
+from awaken.contracts.profile import ProfileEntry
+
+from . import rows
+from .session import Database, Session
+
+
+class SqlProfiles:
+    """A `ProfileStore` in a SQL database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find_entry(self, owner: str, key: str) -> ProfileEntry | None:
+        """Return an entry, or None."""
+
+        async def work(session: Session) -> ProfileEntry | None:
+            row = await session.one("find_profile", owner, key)
+            return None if row is None else _entry(owner, key, row[0], row[1])
+
+        return await self._database.read(work)
+
+    async def save_entry(self, entry: ProfileEntry) -> None:
+        """Write an entry over the one of the same owner and key.
+
+        Raises:
+            InvalidRecord: Its owner or its key is blank.
+        """
+        if not (entry.owner.strip() and entry.key.strip()):
+            raise InvalidRecord(what="Profile entry", problem="its owner or its key is blank")
+        value = rows.packed(entry.value)
+
+        async def work(session: Session) -> None:
+            await session.run("save_profile", entry.owner, entry.key, value, entry.updated_at)
+
+        await self._database.write(work)
+
+    async def delete_entry(self, owner: str, key: str) -> None:
+        """Remove an entry; removing an absent one is harmless."""
+
+        async def work(session: Session) -> None:
+            await session.run("delete_profile", owner, key)
+
+        await self._database.write(work)
+
+    async def list_entries(self, owner: str) -> tuple[ProfileEntry, ...]:
+        """Return an owner's entries sorted by key."""
+
+        async def work(session: Session) -> tuple[ProfileEntry, ...]:
+            found = await session.all("list_profiles", owner)
+            return tuple(_entry(owner, row[0], row[1], row[2]) for row in found)
+
+        return await self._database.read(work)
+
+    async def clear_owner(self, owner: str) -> None:
+        """Remove all entries of an owner."""
+
+        async def work(session: Session) -> None:
+            await session.run("clear_profiles", owner)
+
+        await self._database.write(work)
+
+
+def _entry(owner: str, key: str, value: bytes, updated_at: int) -> ProfileEntry:
+    data = rows.unpacked(value, rows.ANY, f"Profile entry '{key}' of '{owner}'")
+    return ProfileEntry(owner=owner, key=key, value=data, updated_at=updated_at)

@@ -1,0 +1,171 @@
+"""Dispatch rows, and what a claimer looks for in a thread's row.
+
+`threads` keeps the first queued dispatch and whose turn it is, so that claiming never walks over
+queues; `refresh` is the only place that writes it.
+"""
+
+from awaken.contracts.dispatch import InputMode, RunDispatch
+from awaken.stores.rules import dispatches as rules
+from awaken.stores.rules.interrupts import is_stale
+
+from . import rows
+from .heads import StoredHead, find_head, locked_head, made_head
+from .session import Row, Session
+
+INPUT_MODES = (InputMode.STEER, InputMode.RESUME)
+
+
+async def enqueue(
+    session: Session, head: StoredHead, dispatch: RunDispatch, backlog_max: int | None = None
+) -> RunDispatch:
+    """Queue a dispatch on a locked thread, or return the one that asked for the same before.
+
+    Raises:
+        StorageError: As `MailboxStore.enqueue` lists them.
+    """
+    known = await same_before(session, head, dispatch)
+    if known is not None:
+        return known
+    if backlog_max is not None:
+        rules.check_backlog(dispatch.thread_id, head.queued, backlog_max)
+    return await add(session, head, dispatch)
+
+
+async def enqueue_all(
+    session: Session, head: StoredHead, dispatches: tuple[RunDispatch, ...]
+) -> None:
+    """Queue what a commit owes, on its own thread or on others."""
+    for dispatch in dispatches:
+        rules.check_new(dispatch)
+        is_here = dispatch.thread_id == head.shown.id
+        owner = head if is_here else await made_head(session, dispatch.thread_id)
+        await enqueue(session, owner, dispatch)
+
+
+async def same_before(
+    session: Session, head: StoredHead, dispatch: RunDispatch
+) -> RunDispatch | None:
+    """The dispatch that asked for the same before, found by its id or its dedupe key.
+
+    Raises:
+        StorageError: As `MailboxStore.enqueue` lists them.
+    """
+    rules.check_new(dispatch)
+    known = await find(session, dispatch.dispatch_id)
+    if known is None and dispatch.dedupe_key is not None:
+        row = await session.one("find_dedupe", head.no, dispatch.dedupe_key)
+        known = None if row is None else decoded(row)
+    return None if known is None else rules.same_again(known, dispatch)
+
+
+async def add(session: Session, head: StoredHead, dispatch: RunDispatch) -> RunDispatch:
+    """Queue a dispatch that nobody has queued before."""
+    fresh = rules.queued(dispatch, head.epoch, (await session.now()).wall_ms)
+    await session.run(
+        "add_dispatch",
+        fresh.dispatch_id,
+        head.no,
+        fresh.run_id,
+        fresh.status.value,
+        fresh.priority,
+        fresh.available_at,
+        fresh.mode.value,
+        fresh.dedupe_key,
+        fresh.created_at,
+        fresh.updated_at,
+        rows.packed(fresh),
+    )
+    await refresh(session, head)
+    return fresh
+
+
+async def save(session: Session, dispatch: RunDispatch) -> RunDispatch:
+    """Write a dispatch over what it was; `refresh` follows when its status changed."""
+    await session.run(
+        "save_dispatch",
+        dispatch.dispatch_id,
+        dispatch.run_id,
+        dispatch.status.value,
+        dispatch.available_at,
+        dispatch.updated_at,
+        rows.packed(dispatch),
+    )
+    return dispatch
+
+
+async def absorb(
+    session: Session, head: StoredHead, dispatch_ids: tuple[str, ...], run_id: str | None
+) -> None:
+    """Ack queued dispatches whose input a commit has taken in."""
+    now = await session.now()
+    for dispatch_id in dispatch_ids:
+        dispatch = await find(session, dispatch_id)
+        assert dispatch is not None
+        await save(session, rules.absorbed(dispatch, run_id, now.wall_ms))
+    await refresh(session, head)
+
+
+async def find(session: Session, dispatch_id: str) -> RunDispatch | None:
+    """Return a dispatch, or None."""
+    row = await session.one("find_dispatch", dispatch_id)
+    return None if row is None else decoded(row)
+
+
+async def find_of_run(session: Session, run_id: str) -> RunDispatch | None:
+    """Return the newest dispatch that names a run, or None."""
+    row = await session.one("find_dispatch_of_run", run_id)
+    return None if row is None else decoded(row)
+
+
+async def locked(session: Session, dispatch_id: str) -> tuple[StoredHead, RunDispatch] | None:
+    """A dispatch as it stands once its thread is locked."""
+    dispatch = await find(session, dispatch_id)
+    head = None if dispatch is None else await locked_head(session, dispatch.thread_id)
+    dispatch = None if head is None else await find(session, dispatch_id)
+    return None if head is None or dispatch is None else (head, dispatch)
+
+
+async def first_queued(session: Session, head: StoredHead) -> RunDispatch | None:
+    """The dispatch that is first in its thread, or None."""
+    row = await session.one("first_queued", head.no)
+    return None if row is None else decoded(row)
+
+
+async def all_queued(session: Session, head: StoredHead) -> list[RunDispatch]:
+    """What is queued on a thread, in order."""
+    return [decoded(row) for row in await session.all("list_queued", head.no)]
+
+
+async def list_inputs(session: Session, thread_id: str) -> tuple[RunDispatch, ...]:
+    """Return the queued input that an executing run may take in now."""
+    head = await find_head(session, thread_id)
+    if head is None:
+        return ()
+    now = await session.now()
+    return tuple(
+        dispatch
+        for dispatch in await all_queued(session, head)
+        if dispatch.mode in INPUT_MODES
+        and dispatch.available_at <= now.wall_ms
+        and not is_stale(head, dispatch)
+    )
+
+
+async def refresh(session: Session, head: StoredHead) -> None:
+    """Write what a claimer looks for: how much is queued, what is first, whose turn it is."""
+    counted = await session.one("count_queued_of", head.no)
+    assert counted is not None
+    head.queued = counted[0]
+    row = await session.one("first_queued", head.no) if head.queued else None
+    priority = due_at = turn_at = number = None
+    if row is not None:
+        first, number = decoded(row), row[1]
+        priority, due_at = first.priority, first.available_at
+        turn_at = max(first.created_at, head.served_at)
+    turn = (priority, due_at, turn_at, number)
+    await session.run("save_queue", head.no, head.epoch, head.queued, head.served_at, *turn)
+
+
+def decoded(row: Row) -> RunDispatch:
+    """Return the dispatch of a row that begins with its record."""
+    return rows.unpacked(row[0], rows.DISPATCH, "A dispatch")

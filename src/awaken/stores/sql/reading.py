@@ -1,0 +1,240 @@
+"""Reading: checkouts, threads, messages, runs, tickets, events. Nothing here changes anything."""
+
+from collections.abc import Callable
+
+from awaken.contracts.dispatch import RunDispatch
+from awaken.contracts.errors import CorruptRecord, CursorExpired
+from awaken.contracts.events import LoggedEvent
+from awaken.contracts.messages import Message, MessageRecord, Visibility, record_of
+from awaken.contracts.queries import (
+    DispatchQuery,
+    MessageQuery,
+    Order,
+    Page,
+    RunQuery,
+    ThreadQuery,
+    VisibilityFilter,
+    page_of,
+)
+from awaken.contracts.record import Record
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.state import StoredValue
+from awaken.contracts.storage import ToolRecord
+from awaken.contracts.suspension import Ticket
+from awaken.contracts.threads import Thread
+
+from . import rows
+from .heads import StoredHead, find_head, run_with, view_of
+from .session import Session
+
+STEP = 1000
+"""How many commits are read at once when events are listed."""
+
+
+class LoadedThread(Record, frozen=True, kw_only=True):
+    """A thread as it was read: its head, its state, and the messages that were not known."""
+
+    head: StoredHead
+    known: int
+    fresh: tuple[Message, ...]
+    size: int
+    state: dict[str, StoredValue]
+    run_state: dict[str, StoredValue]
+
+
+async def load_thread(
+    session: Session, thread_id: str, known: Callable[[int], int]
+) -> LoadedThread | None:
+    """Read a thread whole, except for the first messages, of which the caller has `known(no)`."""
+    head = await find_head(session, thread_id)
+    if head is None:
+        return None
+    # The caller may have more than this view shows.
+    count = min(known(head.no), head.message_count)
+    fresh: list[Message] = []
+    size = 0
+    if count < head.message_count:
+        first, last = rows.place(head.no, count + 1), rows.place(head.no, head.message_count)
+        for place, at, body in await session.all("list_messages", first, last):
+            fresh.append(_message(thread_id, place, at, body))
+            size += len(body)
+    _check_count(thread_id, count + len(fresh), head.message_count)
+    scopes: tuple[dict[str, StoredValue], dict[str, StoredValue]] = ({}, {})
+    for scope, name, version, data in await session.all("list_state", head.no):
+        what = f"State '{name}' of thread '{thread_id}'"
+        value = rows.unpacked(data, rows.RAW, what, name, version)
+        scopes[scope][name] = StoredValue(version=version, data=value)
+    return LoadedThread(
+        head=head,
+        known=count,
+        fresh=tuple(fresh),
+        size=size,
+        state=scopes[0],
+        run_state=scopes[1],
+    )
+
+
+async def list_threads(session: Session, query: ThreadQuery) -> Page[Thread]:
+    """Threads that fit, most recently updated first, ties by id."""
+    fits = (query.resource_id, query.parent_id, int(query.roots_only))
+    found = []
+    for row in await session.all("list_threads", *fits, query.limit, query.offset):
+        latest = StoredHead(row).shown.latest_run_id
+        found.append(view_of(row, await run_with(session, latest)))
+    return page_of(tuple(found), await _count(session, "count_threads", *fits), query)
+
+
+async def list_messages(
+    session: Session, thread_id: str, query: MessageQuery
+) -> Page[MessageRecord]:
+    """Messages that fit, by their place in the thread."""
+    row = await session.one("find_thread", thread_id)
+    if row is None:
+        return page_of((), 0, query)
+    first, last = max(query.after or 0, 0) + 1, row[2]
+    if query.before is not None:
+        last = min(last, query.before - 1)
+    total = max(last - first + 1, 0)
+    if query.run_id is None and query.visibility is VisibilityFilter.ANY:
+        low, high = _window(query, first, last)
+        items = await _records(session, thread_id, row[0], low, high)
+        _check_count(thread_id, len(items), max(high - low + 1, 0))
+        return page_of(_in_order(items, query), total, query)
+    fitting = [
+        record
+        for record in await _records(session, thread_id, row[0], first, last)
+        if _fits(record, query)
+    ]
+    items = list(_in_order(fitting, query))[query.offset : query.offset + query.limit]
+    return page_of(tuple(items), len(fitting), query)
+
+
+async def list_runs(session: Session, query: RunQuery) -> Page[RunRecord]:
+    """Runs that fit, oldest first, ties by id."""
+    status = query.status.value if query.status is not None else None
+    if query.thread_id is None:
+        found = await session.all("list_runs", status, query.limit, query.offset)
+        total = await _count(session, "count_runs", status)
+    else:
+        row = await session.one("find_thread", query.thread_id)
+        if row is None:
+            return page_of((), 0, query)
+        places = rows.all_places(row[0])
+        found = await session.all("list_thread_runs", *places, status, query.limit, query.offset)
+        total = await _count(session, "count_thread_runs", *places, status)
+    runs = tuple(rows.unpacked(row[0], rows.RUN, "A run") for row in found)
+    return page_of(runs, total, query)
+
+
+async def list_dispatches(session: Session, query: DispatchQuery) -> Page[RunDispatch]:
+    """Dispatches that fit, oldest first, ties by id."""
+    fits = (query.thread_id, query.status.value if query.status is not None else None)
+    found = await session.all("list_dispatches", *fits, query.limit, query.offset)
+    items = tuple(rows.unpacked(row[0], rows.DISPATCH, "A dispatch") for row in found)
+    return page_of(items, await _count(session, "count_dispatches", *fits), query)
+
+
+async def list_tickets(session: Session, statement: str, *args: object) -> tuple[Ticket, ...]:
+    """Tickets that a statement finds, in its order."""
+    found = await session.all(statement, *args)
+    return tuple(rows.unpacked(row[0], rows.TICKET, "A ticket") for row in found)
+
+
+async def list_events(
+    session: Session, thread_id: str, after: int, limit: int
+) -> tuple[LoggedEvent, ...]:
+    """Events with a sequence number above `after`, at most `limit` of them.
+
+    Raises:
+        CursorExpired: Events after that number were purged.
+    """
+    head = await session.one("find_thread", thread_id)
+    if head is None:
+        return ()
+    if 0 < after < head[4]:
+        raise CursorExpired(thread_id=thread_id, purged_seq=head[4])
+    found: list[LoggedEvent] = []
+    first, last = rows.all_places(head[0])
+    for seq, run_id, at, blob in await session.all(
+        "list_commit_events", first, last, max(after, 0), min(max(limit, 0), STEP)
+    ):
+        what = f"Events of thread '{thread_id}'"
+        events = rows.unpacked(blob, rows.EVENTS, what, seq, run_id, at)
+        begin = seq - len(events)
+        for index, event in enumerate(events, begin + 1):
+            if index > after and len(found) < limit:
+                found.append(LoggedEvent(seq=index, run_id=run_id, event=event, created_at=at))
+    return tuple(found)
+
+
+async def list_tool_records(session: Session, run_id: str) -> tuple[ToolRecord, ...]:
+    """The newest journal entry of each call of a run, in the order they first came."""
+    row = await session.one("find_run", run_id)
+    if row is None:
+        return ()
+    first = rows.place(row[1], row[2])
+    _, last = rows.all_places(row[1])
+    newest: dict[tuple[int, str], ToolRecord] = {}
+    for found in await session.all("list_commit_tools", first, last):
+        for record in rows.unpacked(found[0], rows.TOOLS, f"Tool journal of run '{run_id}'"):
+            if record.run_id == run_id:
+                newest[record.step, record.call_id] = record
+    return tuple(newest.values())
+
+
+async def _records(
+    session: Session, thread_id: str, thread_no: int, first: int, last: int
+) -> list[MessageRecord]:
+    if last < first:
+        return []
+    found = await session.all(
+        "list_messages", rows.place(thread_no, first), rows.place(thread_no, last)
+    )
+    return [
+        record_of(
+            _message(thread_id, place, at, body),
+            thread_id=thread_id,
+            seq=rows.number_at(place),
+            created_at=at,
+        )
+        for place, at, body in found
+    ]
+
+
+def _window(query: MessageQuery, first: int, last: int) -> tuple[int, int]:
+    """The first and the last number of a page that nothing is filtered from."""
+    if query.order is Order.DESC:
+        high = last - query.offset
+        return max(first, high - query.limit + 1), high
+    low = first + query.offset
+    return low, min(last, low + query.limit - 1)
+
+
+def _in_order(records: list[MessageRecord], query: MessageQuery) -> tuple[MessageRecord, ...]:
+    return tuple(reversed(records)) if query.order is Order.DESC else tuple(records)
+
+
+def _fits(record: MessageRecord, query: MessageQuery) -> bool:
+    if query.visibility is not VisibilityFilter.ANY:
+        wants_internal = query.visibility is VisibilityFilter.INTERNAL
+        if wants_internal is not (record.message.visibility is Visibility.INTERNAL):
+            return False
+    return query.run_id is None or record.produced_by_run_id == query.run_id
+
+
+def _message(thread_id: str, place: int, at: int, body: bytes) -> Message:
+    what = f"Message {rows.number_at(place)} of thread '{thread_id}'"
+    return rows.unpacked(body, rows.MESSAGE, what, at)
+
+
+def _check_count(thread_id: str, found: int, expected: int) -> None:
+    if found != expected:
+        problem = f"it has {found} of {expected} messages"
+        raise CorruptRecord(what=f"Thread '{thread_id}'", problem=problem)
+
+
+async def _count(session: Session, statement: str, *args: object) -> int:
+    row = await session.one(statement, *args)
+    assert row is not None
+    count: int = row[0]
+    return count

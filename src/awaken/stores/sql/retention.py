@@ -1,0 +1,107 @@
+"""Deleting threads, and purging what has ended long ago."""
+
+from awaken.contracts.dispatch import Purged
+from awaken.contracts.errors import InvalidRecord, RecordNotFound
+from awaken.contracts.storage import DeleteStrategy
+
+from . import rows
+from .heads import StoredHead, locked_head
+from .session import Session
+
+COMMITS_AT_ONCE = 1000
+THREADS_AT_ONCE = 100
+
+
+async def delete_thread(session: Session, thread_id: str, strategy: DeleteStrategy) -> None:
+    """Delete a thread and everything of it; see `ThreadStore.delete_thread`."""
+    head = await locked_head(session, thread_id)
+    if head is None:
+        raise RecordNotFound(kind="Thread", record_id=thread_id)
+    await _delete(session, head, strategy)
+
+
+async def _delete(session: Session, head: StoredHead, strategy: DeleteStrategy) -> None:
+    thread_id = head.shown.id
+    children = [row[0] for row in await session.all("list_children", thread_id)]
+    if children and strategy is DeleteStrategy.REJECT:
+        problem = f"it has children: {children}"
+        raise InvalidRecord(what=f"Thread '{thread_id}'", problem=problem)
+    if strategy is DeleteStrategy.CASCADE:
+        for child_id in children:
+            child = await locked_head(session, child_id)
+            # Meanwhile somebody may have deleted it or put it elsewhere.
+            if child is not None and child.shown.parent_thread_id == thread_id:
+                await _delete(session, child, strategy)
+    else:
+        await session.run("detach_children", thread_id)
+    await _delete_all_of(session, head)
+
+
+async def _delete_all_of(session: Session, head: StoredHead) -> None:
+    places = rows.all_places(head.no)
+    for statement in ("delete_messages", "delete_commits", "delete_runs"):
+        await session.run(statement, *places)
+    for statement in (
+        "delete_thread_state",
+        "delete_tickets",
+        "delete_checkpoints",
+        "delete_thread_outbox",
+        "delete_dispatches",
+        "delete_thread",
+    ):
+        await session.run(statement, head.no)
+
+
+async def purge(session: Session, before_ms: int, limit: int) -> Purged:
+    """Remove what ended before a time; see `MailboxStore.purge`."""
+    dispatches = [row[0] for row in await session.all("list_old_dispatches", before_ms, limit)]
+    for dispatch_id in dispatches:
+        await session.run("delete_dispatch", dispatch_id)
+    runs = 0
+    for run_id, thread_id in map(tuple, await session.all("list_old_runs", before_ms, limit)):
+        head = await locked_head(session, thread_id)
+        if head is not None and run_id != head.shown.latest_run_id:
+            await session.run("delete_run", run_id)
+            await session.run("delete_run_tickets", head.no, run_id)
+            runs += 1
+    events = await _purge_logs(session, before_ms, limit)
+    return Purged(dispatches=len(dispatches), runs=runs, events=events)
+
+
+async def _purge_logs(session: Session, before_ms: int, limit: int) -> int:
+    """Go through the threads until enough was removed; one that has nothing to give is passed."""
+    events = after = 0
+    while found := await session.all("list_old_logs", before_ms, after, THREADS_AT_ONCE):
+        for thread_id, number in map(tuple, found):
+            if events >= limit:
+                return events
+            events += await _purge_log(session, thread_id, before_ms, limit - events)
+            after = number
+    return events
+
+
+async def _purge_log(session: Session, thread_id: str, before_ms: int, limit: int) -> int:
+    """Remove a thread's oldest commits with their events; those of an open run stay.
+
+    A commit goes whole, so that the first one may have more events than the limit.
+    """
+    head = await locked_head(session, thread_id)
+    if head is None:
+        return 0
+    end = rows.place(head.no, head.version)
+    if head.open_run is not None:
+        row = await session.one("find_run", head.open_run.run_id)
+        assert row is not None
+        end = rows.place(head.no, row[2] - 1)
+    first, _ = rows.all_places(head.no)
+    last, seq = None, head.purged_seq
+    for row in await session.all("list_old_commits", first, end, COMMITS_AT_ONCE):
+        is_too_much = seq > head.purged_seq and row[1] - head.purged_seq > limit
+        if row[2] >= before_ms or is_too_much:
+            break
+        last, seq = row[0], row[1]
+    if last is None:
+        return 0
+    await session.run("delete_commits", first, last)
+    await session.run("save_purged", head.no, rows.number_at(last), seq)
+    return int(seq - head.purged_seq)

@@ -1,0 +1,122 @@
+"""Records as rows: JSON in a sealed blob, and keys made of two numbers.
+
+A flipped bit is found when the record is read; no default ever takes the place of a damaged one.
+"""
+
+import hashlib
+import zlib
+from typing import Any, TypeVar
+
+import msgspec
+
+from awaken.contracts.dispatch import RunDispatch
+from awaken.contracts.errors import CorruptRecord, InvalidRecord
+from awaken.contracts.events import AgentEvent
+from awaken.contracts.messages import Message
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.storage import Commit, OutboxEntry, StreamCheckpoint, ToolRecord
+from awaken.contracts.suspension import Ticket
+
+from .blobs import sealed, unsealed
+
+T = TypeVar("T")
+
+_ENCODE = msgspec.json.Encoder().encode
+
+MESSAGE = msgspec.json.Decoder(Message)
+RUN = msgspec.json.Decoder(RunRecord)
+TICKET = msgspec.json.Decoder(Ticket)
+DISPATCH = msgspec.json.Decoder(RunDispatch)
+EVENTS = msgspec.json.Decoder(tuple[AgentEvent, ...])
+TOOLS = msgspec.json.Decoder(tuple[ToolRecord, ...])
+OUTBOX = msgspec.json.Decoder(OutboxEntry)
+CHECKPOINT = msgspec.json.Decoder(StreamCheckpoint)
+ANY = msgspec.json.Decoder(Any)
+RAW = msgspec.json.Decoder(msgspec.Raw)
+
+PLACES = 1 << 32
+"""How many places one thread has in a table."""
+
+
+def place(thread_no: int, number: int) -> int:
+    """The key of a row: a thread's rows lie together, in order, and need no second index."""
+    return thread_no * PLACES + number
+
+
+def number_at(key: int) -> int:
+    """The number inside its thread that a key was made of."""
+    return key % PLACES
+
+
+def all_places(thread_no: int) -> tuple[int, int]:
+    """The first and the last key of a thread."""
+    return place(thread_no, 0), place(thread_no, PLACES - 1)
+
+
+def id_key(thread_no: int, message_id: str) -> int:
+    """A short key for a message id; two ids may share one, so that the id itself is compared."""
+    return place(thread_no, zlib.crc32(message_id.encode("utf-8", "surrogatepass")))
+
+
+def packed(value: Any) -> bytes:
+    """Encode a value and seal it.
+
+    Raises:
+        InvalidRecord: The value has no JSON form.
+    """
+    try:
+        data = _ENCODE(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidRecord(what=type(value).__name__, problem=str(error)) from error
+    return sealed(data)
+
+
+def unpacked(
+    blob: bytes, decoder: "msgspec.json.Decoder[T]", what: str, *beside: int | str | None
+) -> T:
+    """Check and decode what `packed` made; `beside` are the columns that it was tied to.
+
+    Raises:
+        CorruptRecord: It is damaged, or of a shape that this version does not know.
+    """
+    try:
+        return decoder.decode(unsealed(blob, what, *beside))
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise CorruptRecord(what=what, problem=str(error)) from error
+
+
+class EncodedCommit:
+    """The parts of a commit that become rows, and one digest over all of it."""
+
+    __slots__ = ("commit", "digest", "events", "messages", "run", "tools")
+
+    def __init__(self, commit: Commit) -> None:
+        self.commit = commit
+        self.messages = [packed(message) for message in commit.messages]
+        self.events = packed(commit.events) if commit.events else None
+        self.tools = packed(commit.tool_records) if commit.tool_records else None
+        self.run = packed(commit.run) if commit.run is not None else None
+        self.digest = self._digest()
+
+    def _digest(self) -> bytes:
+        commit = self.commit
+        digest = hashlib.blake2b(digest_size=16)
+        for part in (*self.messages, self.events, self.tools, self.run):
+            digest.update(b"\0" if part is None else part)
+        rest = (
+            commit.thread_id,
+            commit.expected_version,
+            commit.committed_at,
+            commit.fencing_token,
+            commit.claim,
+            commit.release,
+            commit.absorbed,
+            commit.enqueued,
+            commit.thread,
+            commit.state,
+            commit.run_state,
+            commit.tickets,
+            commit.outbox,
+        )
+        digest.update(packed(rest))
+        return digest.digest()

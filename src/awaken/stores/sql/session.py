@@ -1,0 +1,71 @@
+"""What the SQL store asks of a database: sessions that run named statements, in transactions."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from awaken.contracts.mailbox import LeaseKeeper
+from awaken.contracts.record import Record
+
+T = TypeVar("T")
+
+Row = Sequence[Any]
+
+
+class Moment(Record, frozen=True, kw_only=True):
+    """Now, twice: for people, and for leases, which no change of the wall clock may touch."""
+
+    wall_ms: int
+    lease_ms: int
+
+
+class Session(Protocol):
+    """One transaction. Statements are known by their names in `statements.sql`."""
+
+    async def all(self, statement: str, *args: Any) -> Sequence[Row]:
+        """Run a query and return every row."""
+        ...
+
+    async def one(self, statement: str, *args: Any) -> Row | None:
+        """Run a query and return its first row, or None."""
+        ...
+
+    async def run(self, statement: str, *args: Any) -> int:
+        """Run a statement and return how many rows it changed."""
+        ...
+
+    async def run_many(self, statement: str, rows: Iterable[Row]) -> None:
+        """Run a statement once per row."""
+        ...
+
+    async def now(self) -> Moment:
+        """The database's clock."""
+        ...
+
+
+Work = Callable[[Session], Awaitable[T]]
+
+
+class Database(Protocol):
+    """Runs work in transactions, whole or not at all."""
+
+    name: str
+
+    async def open(self) -> None:
+        """Connect and bring the schema up to date; calling it twice is harmless."""
+        ...
+
+    async def close(self) -> None:
+        """Let running work end, then release every connection."""
+        ...
+
+    async def read(self, work: Work[T]) -> T:
+        """Run work on one consistent view."""
+        ...
+
+    async def write(self, work: Work[T]) -> T:
+        """Run work and make it durable before returning; an exception undoes all of it."""
+        ...
+
+    def lease_keeper(self) -> LeaseKeeper:
+        """A new keeper with its own connection."""
+        ...

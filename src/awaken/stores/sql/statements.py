@@ -1,0 +1,27 @@
+"""Named statements from `statements.sql`, and numbered migrations from an adapter's folder."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+
+
+@cache
+def _texts() -> Mapping[str, str]:
+    source = files(__package__).joinpath("statements.sql").read_text("utf-8")
+    _, *parts = _NAME.split(source)
+    return {name: text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def statements(**words: str) -> dict[str, str]:
+    """Every statement by its name, with the database's own words in the places for them."""
+    return {name: text.format(**words).strip() for name, text in _texts().items()}
+
+
+def migrations(package: str) -> list[str]:
+    """The migrations of an adapter in order: `migrations/0001_first.sql`, `0002_…`."""
+    folder = files(package).joinpath("migrations")
+    named = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    return [entry.read_text("utf-8") for _, entry in named]

@@ -1,0 +1,211 @@
+"""The SQL store: one method per promise of the ports, each told in its own module."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from awaken.contracts.events import LoggedEvent
+from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.messages import Message, MessageRecord
+from awaken.contracts.queries import MessageQuery, Page, RunQuery, ThreadQuery
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.storage import (
+    Checkout,
+    Commit,
+    CommitReceipt,
+    DeleteStrategy,
+    OutboxEntry,
+    StreamCheckpoint,
+    ToolRecord,
+)
+from awaken.contracts.suspension import Ticket
+from awaken.contracts.threads import Thread
+from awaken.contracts.transcript import Transcript
+
+from . import commits, edits, reading, retention, rows
+from .heads import find_head, run_with, settled_head
+from .mailbox_port import SqlMailbox
+from .profiles import SqlProfiles
+from .session import Database, Session
+from .transcripts import TranscriptCache
+
+
+class SqlStore(SqlMailbox, SqlProfiles):
+    """A `Store` and a `ProfileStore` in a SQL database.
+
+    What a method returned is durable. A task cancelled while it waits leaves its write applied
+    or absent, never half.
+    """
+
+    is_shared = True
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.name = database.name
+        self._transcripts = TranscriptCache()
+
+    async def open(self) -> None:
+        """Connect and bring the schema up to date; calling it twice is harmless."""
+        await self._database.open()
+
+    async def close(self) -> None:
+        """Let running work end, then release every connection."""
+        await self._database.close()
+
+    async def checkout(self, thread_id: str) -> Checkout | None:
+        """Read everything a run needs in one consistent view; None for an unknown thread."""
+        cache = self._transcripts
+        base: Sequence[Message] = ()
+
+        def known(thread_no: int) -> int:
+            # Held from here on: others may append to the list or drop it from the cache.
+            nonlocal base
+            base = cache.known(thread_no)
+            return len(base)
+
+        loaded = await self._database.read(
+            partial(reading.load_thread, thread_id=thread_id, known=known)
+        )
+        if loaded is None:
+            return None
+        head = loaded.head
+        cache.extend(head.no, loaded.known, loaded.fresh, loaded.size)
+        messages: Sequence[Message] = cache.known(head.no)
+        if len(messages) != head.message_count:
+            # Too large to be kept, or written to meanwhile: this view is the one that counts.
+            messages = [*base[: loaded.known], *loaded.fresh]
+        return Checkout(
+            thread=head.view(),
+            messages=Transcript(messages),
+            state=loaded.state,
+            latest_run=head.latest_run,
+            open_run=head.open_run,
+            run_state=loaded.run_state,
+            tickets=tuple(head.live_tickets.values()),
+        )
+
+    async def commit(self, commit: Commit) -> CommitReceipt:
+        """Apply a commit whole, or raise and change nothing; see `CommitStore.commit`."""
+        encoded = rows.EncodedCommit(commit)
+        no, receipt = await self._database.write(partial(commits.apply_commit, encoded=encoded))
+        if commit.run is not None and commit.run.status is RunStatus.WAITING:
+            # Nobody knows for how long; what waits holds no memory.
+            self._transcripts.drop(no)
+        elif encoded.messages:
+            before = receipt.message_count - len(encoded.messages)
+            self._transcripts.extend(no, before, commit.messages, sum(map(len, encoded.messages)))
+        return receipt
+
+    async def find_commit(self, commit_id: str, thread_id: str) -> CommitReceipt | None:
+        """Return the receipt of an applied commit, or None if it never was and never will be."""
+
+        async def work(session: Session) -> CommitReceipt | None:
+            head = await settled_head(session, thread_id)
+            return None if head is None else await commits.find_commit(session, head, commit_id)
+
+        # A commit whose reply was lost may still be under way: only a writer waits for its end.
+        return await self._database.write(work)
+
+    async def save_checkpoint(
+        self, checkpoint: StreamCheckpoint, fencing_token: str | None = None
+    ) -> None:
+        """Keep what was streamed so far, instead of the run's checkpoint before."""
+        await self._database.write(
+            partial(commits.save_checkpoint, checkpoint=checkpoint, fencing_token=fencing_token)
+        )
+
+    async def find_checkpoint(self, run_id: str) -> StreamCheckpoint | None:
+        """Return the checkpoint of a turn that was not finished, or None."""
+
+        async def work(session: Session) -> StreamCheckpoint | None:
+            row = await session.one("find_checkpoint", run_id)
+            what = f"Checkpoint of run '{run_id}'"
+            return None if row is None else rows.unpacked(row[0], rows.CHECKPOINT, what)
+
+        return await self._database.read(work)
+
+    async def list_tool_records(self, run_id: str) -> tuple[ToolRecord, ...]:
+        """Return the newest journal entry of each tool call of a run."""
+        return await self._database.read(partial(reading.list_tool_records, run_id=run_id))
+
+    async def load_thread(self, thread_id: str) -> Thread | None:
+        """Return a thread, or None."""
+
+        async def work(session: Session) -> Thread | None:
+            head = await find_head(session, thread_id)
+            return None if head is None else head.view()
+
+        return await self._database.read(work)
+
+    async def save_thread(self, thread: Thread) -> Thread:
+        """Create a thread, or change its lineage and metadata; pointers and version stay."""
+        return await self._database.write(partial(edits.save_thread, thread=thread))
+
+    async def delete_thread(
+        self, thread_id: str, strategy: DeleteStrategy = DeleteStrategy.DETACH
+    ) -> None:
+        """Delete a thread and everything of it."""
+        await self._database.write(
+            partial(retention.delete_thread, thread_id=thread_id, strategy=strategy)
+        )
+
+    async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
+        """List threads, most recently updated first."""
+        return await self._database.read(partial(reading.list_threads, query=query))
+
+    async def list_messages(self, thread_id: str, query: MessageQuery) -> Page[MessageRecord]:
+        """List a thread's messages; an unknown thread has none."""
+        return await self._database.read(
+            partial(reading.list_messages, thread_id=thread_id, query=query)
+        )
+
+    async def load_run(self, run_id: str) -> RunRecord | None:
+        """Return a run, or None."""
+        return await self._database.read(partial(run_with, run_id=run_id))
+
+    async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
+        """List runs in the order they were created."""
+        return await self._database.read(partial(reading.list_runs, query=query))
+
+    async def find_ticket(self, ticket_id: str) -> Ticket | None:
+        """Return a ticket, or None."""
+
+        async def work(session: Session) -> Ticket | None:
+            found = await reading.list_tickets(session, "find_ticket", ticket_id)
+            return found[0] if found else None
+
+        return await self._database.read(work)
+
+    async def list_tickets(self, thread_id: str | None = None) -> tuple[Ticket, ...]:
+        """Return the open tickets, oldest first."""
+
+        async def work(session: Session) -> tuple[Ticket, ...]:
+            if thread_id is None:
+                return await reading.list_tickets(session, "list_open_tickets")
+            return await reading.list_tickets(session, "list_open_tickets_of", thread_id)
+
+        return await self._database.read(work)
+
+    async def list_events(
+        self, thread_id: str, *, after: int = 0, limit: int = 1000
+    ) -> tuple[LoggedEvent, ...]:
+        """Return the events after a sequence number, in order."""
+        return await self._database.read(
+            partial(reading.list_events, thread_id=thread_id, after=after, limit=limit)
+        )
+
+    async def list_outbox(self, *, limit: int = 100) -> tuple[OutboxEntry, ...]:
+        """Return what waits to be sent, in the order it was committed."""
+
+        async def work(session: Session) -> tuple[OutboxEntry, ...]:
+            found = await session.all("list_outbox", limit)
+            return tuple(rows.unpacked(row[0], rows.OUTBOX, "An outbox entry") for row in found)
+
+        return await self._database.read(work)
+
+    async def delete_outbox(self, entry_ids: Sequence[str]) -> None:
+        """Forget entries that were sent; unknown ones are ignored."""
+
+        async def work(session: Session) -> None:
+            await session.run_many("delete_outbox", [(entry_id,) for entry_id in entry_ids])
+
+        await self._database.write(work)

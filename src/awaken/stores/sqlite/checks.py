@@ -1,0 +1,204 @@
+"""Looking for damage: the file's own structure, then every record with its checksum.
+
+Nothing is changed, and one damaged record does not hide the next.
+"""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.errors import CorruptRecord, StoreTooNew, StoreUnavailable
+from awaken.contracts.storage import StoreCheck
+from awaken.stores.sql import rows
+from awaken.stores.sql.heads import StoredHead
+
+from .connection import FAULTS, STATEMENTS, connected, named_error, schema_version
+
+_NAMED: tuple[tuple[str, str, "msgspec.json.Decoder[Any]", str], ...] = (
+    ("runs", "SELECT record, run_id FROM runs", rows.RUN, "Run '{}'"),
+    ("tickets", "SELECT record, ticket_id FROM tickets", rows.TICKET, "Ticket '{}'"),
+    ("dispatches", "SELECT record, dispatch_id FROM dispatches", rows.DISPATCH, "Dispatch '{}'"),
+    (
+        "checkpoints",
+        "SELECT record, run_id FROM checkpoints",
+        rows.CHECKPOINT,
+        "Checkpoint of run '{}'",
+    ),
+    ("outbox", "SELECT record, entry_id FROM outbox", rows.OUTBOX, "Outbox entry '{}'"),
+    (
+        "profile_entries",
+        "SELECT value, name, owner FROM profiles",
+        rows.ANY,
+        "Profile entry '{}' of '{}'",
+    ),
+)
+"""Kinds of records: what lists them, what reads them, and how one is named."""
+
+
+def versions_of(path: Path, store: str) -> tuple[int, int]:
+    """The file's schema, and the newest that this version knows.
+
+    Raises:
+        StoreUnavailable: There is no such file, or it cannot be opened.
+        StoreCorrupt: It is no SQLite file.
+    """
+    with _looking_at(path, store) as connection:
+        return schema_version(connection)
+
+
+def checked(path: Path, store: str) -> StoreCheck:
+    """Look at everything in a file; see `CheckableStore.check`."""
+    with _looking_at(path, store) as connection:
+        found, known = schema_version(connection)
+        if found == 0:
+            raise StoreUnavailable(store=store, problem="it has no tables of awaken")
+        if found > known:
+            raise StoreTooNew(store=store, found=found, known=known)
+        connection.execute("BEGIN")
+        look = _Look(connection)
+        look.at_structure()
+        for kind, statement, decoder, name in _NAMED:
+            look.at_records(kind, statement, decoder, name)
+        look.at_state()
+        look.at_threads()
+    return StoreCheck(
+        store=store,
+        schema_version=found,
+        records=dict(look.counts),
+        problems=tuple(look.problems),
+    )
+
+
+@contextmanager
+def _looking_at(path: Path, store: str) -> Iterator[sqlite3.Connection]:
+    # Opening would make a file where there is none.
+    if not path.is_file():
+        raise StoreUnavailable(store=store, problem="there is no such file; check its path")
+    with closing(connected(path, store, is_writer=False)) as connection:
+        try:
+            yield connection
+        except FAULTS as error:
+            raise named_error(error, store) from error
+
+
+class _Look:
+    """One look at a file: what could be read, and what could not."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.counts: Counter[str] = Counter()
+        self.problems: list[str] = []
+
+    def at_structure(self) -> None:
+        """Have SQLite verify its pages and indexes."""
+        for (line,) in self._rows("file", "PRAGMA integrity_check"):
+            if line != "ok":
+                self.problems.append(f"The file: {line}")
+
+    def at_records(
+        self, kind: str, statement: str, decoder: "msgspec.json.Decoder[Any]", name: str
+    ) -> None:
+        """Read every record of one kind."""
+        self.counts[kind] = 0
+        for blob, *names in self._rows(kind, statement):
+            self._read(kind, blob, decoder, name.format(*names))
+
+    def at_state(self) -> None:
+        """Read every state value."""
+        self.counts["state"] = 0
+        statement = (
+            "SELECT data, name, state.version, id FROM state LEFT JOIN threads ON no = thread_no"
+        )
+        for data, name, version, thread_id in self._rows("state", statement):
+            what = f"State '{name}' of thread '{thread_id}'"
+            self._read("state", data, rows.RAW, what, beside=(name, version))
+
+    def at_threads(self) -> None:
+        """Read every thread with its messages, events and tool journal."""
+        self.counts.update(threads=0, messages=0, events=0, tool_records=0)
+        threads = list(self._rows("threads", "SELECT no, id FROM threads ORDER BY no"))
+        for thread_no, thread_id in threads:
+            self._thread(thread_no, thread_id)
+
+    def _thread(self, thread_no: int, thread_id: str) -> None:
+        before = len(self.problems)
+        head = None
+        for row in self._rows("threads", STATEMENTS["find_thread"], thread_id):
+            head = self._head(row)
+        messages = self._messages(thread_no, thread_id)
+        events = self._commits(thread_no, thread_id)
+        if head is None or len(self.problems) > before:
+            return
+        kept = head.event_seq - head.purged_seq
+        for what, found, expected in (
+            ("messages", messages, head.message_count),
+            ("events", events, kept),
+        ):
+            if found != expected:
+                self.problems.append(f"Thread '{thread_id}': it has {found} of {expected} {what}")
+
+    def _head(self, row: Any) -> StoredHead | None:
+        try:
+            head = StoredHead(row)
+        except CorruptRecord as error:
+            self.problems.append(str(error))
+            return None
+        self.counts["threads"] += 1
+        return head
+
+    def _messages(self, thread_no: int, thread_id: str) -> int:
+        found = 0
+        places = rows.all_places(thread_no)
+        for place, at, body in self._rows("messages", STATEMENTS["list_messages"], *places):
+            what = f"Message {rows.number_at(place)} of thread '{thread_id}'"
+            found += self._read("messages", body, rows.MESSAGE, what, beside=(at,)) is not None
+        return found
+
+    def _commits(self, thread_no: int, thread_id: str) -> int:
+        statement = (
+            "SELECT place, events, tools, event_seq, run_id, committed_at"
+            " FROM commits WHERE place BETWEEN ? AND ?"
+        )
+        found = 0
+        places = rows.all_places(thread_no)
+        for place, events, tools, *beside in self._rows("commits", statement, *places):
+            where = f"of commit {rows.number_at(place)} of thread '{thread_id}'"
+            if events is not None:
+                logged = self._read(
+                    "events", events, rows.EVENTS, f"The events {where}", many=True, beside=beside
+                )
+                found += len(logged or ())
+            if tools is not None:
+                self._read(
+                    "tool_records", tools, rows.TOOLS, f"The tool journal {where}", many=True
+                )
+        return found
+
+    def _read(
+        self,
+        kind: str,
+        blob: bytes,
+        decoder: "msgspec.json.Decoder[Any]",
+        what: str,
+        *,
+        many: bool = False,
+        beside: Sequence[Any] = (),
+    ) -> Any:
+        try:
+            value = rows.unpacked(blob, decoder, what, *beside)
+        except CorruptRecord as error:
+            self.problems.append(str(error))
+            return None
+        self.counts[kind] += len(value) if many else 1
+        return value
+
+    def _rows(self, kind: str, statement: str, *args: Any) -> Iterator[Any]:
+        try:
+            yield from self._connection.execute(statement, args)
+        except sqlite3.DatabaseError as error:
+            self.problems.append(f"The {kind} cannot all be read: {error}")

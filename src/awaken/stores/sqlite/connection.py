@@ -1,0 +1,202 @@
+"""Connections: how a file is opened, and what its errors mean."""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from awaken.contracts.errors import (
+    StorageError,
+    StoreCorrupt,
+    StoreFull,
+    StoreTooNew,
+    StoreUnavailable,
+)
+from awaken.stores.sql.arguments import check_arguments
+from awaken.stores.sql.session import Moment, Row
+from awaken.stores.sql.statements import migrations, statements
+
+from .clock import boot_id, moment
+
+FAULTS = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite raises; the second when its own message quotes damaged bytes of the file."""
+
+BUSY_MS = 30_000
+"""How long a writer waits for writers of other processes."""
+
+_MAGIC = b"SQLite format 3"
+_HEADER_BYTES = 100
+PAGE_BYTES = 512
+CHECKED_PAGES = 16 * 1024
+"""A file up to this size (8 MiB) is looked through when it is opened; `check` takes any."""
+CHECKPOINT_PAGES = 8192
+"""How long the log grows before its pages are moved into the file; 4 MiB."""
+
+_ARGUMENT = "$"
+STATEMENTS = {
+    name: text.replace(_ARGUMENT, "?")
+    for name, text in statements(for_update="", for_share="", skip_locked="").items()
+}
+
+
+def connected(path: Path, store: str, *, is_writer: bool) -> sqlite3.Connection:
+    """Open the file; a writer waits for others, a reader never has to.
+
+    Raises:
+        StorageError: Naming the store and what is wrong with it.
+    """
+    _check_size(path, store)
+    try:
+        connection = sqlite3.connect(
+            path,
+            timeout=BUSY_MS / 1000,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=256,
+        )
+    except FAULTS as error:
+        raise named_error(error, store) from error
+    try:
+        if is_writer:
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+            connection.execute("PRAGMA journal_mode = WAL")
+        # Without this a power cut could take back what was acknowledged.
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        connection.execute("PRAGMA cache_size = -8192")
+        if not is_writer:
+            connection.execute("PRAGMA query_only = ON")
+    except FAULTS as error:
+        connection.close()
+        raise named_error(error, store) from error
+    return connection
+
+
+def prepare(connection: sqlite3.Connection, store: str) -> None:
+    """Bring the schema up to date, whoever else does so at the same time.
+
+    Raises:
+        StoreTooNew: A newer version of awaken wrote the file.
+        StoreCorrupt: The file is damaged, or no SQLite file.
+    """
+    scripts = migrations(__package__)
+    try:
+        # Before others have to wait for this one.
+        _check_structure(connection, store)
+        connection.execute("BEGIN IMMEDIATE")
+        found = connection.execute("PRAGMA user_version").fetchone()[0]
+        if found > len(scripts):
+            raise StoreTooNew(store=store, found=found, known=len(scripts))
+        for number, script in enumerate(scripts[found:], found + 1):
+            for statement in script.split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number}")
+        _forget_old_leases(connection)
+        connection.execute("COMMIT")
+    except FAULTS as error:
+        _roll_back(connection)
+        raise named_error(error, store) from error
+    except StorageError:
+        _roll_back(connection)
+        raise
+
+
+def schema_version(connection: sqlite3.Connection) -> tuple[int, int]:
+    """The schema of the file, and the newest that this version knows."""
+    found: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return found, len(migrations(__package__))
+
+
+def named_error(error: sqlite3.Error | UnicodeDecodeError, store: str) -> StorageError:
+    """What an error of SQLite means to whoever uses the store."""
+    if isinstance(error, UnicodeDecodeError) or "decode to UTF-8" in str(error):
+        # Text that is none, in a row or in what SQLite says about a damaged schema.
+        return StoreCorrupt(store=store, problem="it holds text that is not UTF-8")
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = None if code is None else code & 0xFF
+    problem = str(error)
+    if primary == sqlite3.SQLITE_FULL:
+        return StoreFull(store=store, problem=problem)
+    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return StoreCorrupt(store=store, problem=problem)
+    return StoreUnavailable(store=store, problem=problem)
+
+
+class SqliteSession:
+    """A `Session` over one connection; it never suspends."""
+
+    __slots__ = ("_connection", "_now")
+
+    def __init__(self, connection: sqlite3.Connection, now: Callable[[], Moment] = moment) -> None:
+        self._connection = connection
+        self._now = now
+
+    async def all(self, statement: str, *args: Any) -> Sequence[Row]:
+        """Run a query and return every row."""
+        check_arguments(args)
+        return self._connection.execute(STATEMENTS[statement], args).fetchall()
+
+    async def one(self, statement: str, *args: Any) -> Row | None:
+        """Run a query and return its first row, or None."""
+        check_arguments(args)
+        row: Row | None = self._connection.execute(STATEMENTS[statement], args).fetchone()
+        return row
+
+    async def run(self, statement: str, *args: Any) -> int:
+        """Run a statement and return how many rows it changed."""
+        check_arguments(args)
+        return self._connection.execute(STATEMENTS[statement], args).rowcount
+
+    async def run_many(self, statement: str, rows: Iterable[Row]) -> None:
+        """Run a statement once per row."""
+        found = list(rows)
+        for row in found:
+            check_arguments(row)
+        self._connection.executemany(STATEMENTS[statement], found)
+
+    async def now(self) -> Moment:
+        """The machine's clocks."""
+        return self._now()
+
+
+def _check_size(path: Path, store: str) -> None:
+    """Refuse a file that lost its end: SQLite would take it for a new one, or read zeros.
+
+    While a log is there the file may be shorter than it says; then SQLite repairs it.
+    """
+    log = path.with_name(path.name + "-wal")
+    if not path.is_file() or log.exists():
+        return
+    with path.open("rb") as file:
+        header, size = file.read(_HEADER_BYTES), path.stat().st_size
+    page = int.from_bytes(header[16:18], "big")
+    wanted = int.from_bytes(header[28:32], "big") * (65536 if page == 1 else page)
+    is_short = size < _HEADER_BYTES or (header.startswith(_MAGIC) and size < wanted)
+    if size and is_short and not log.exists():
+        raise StoreCorrupt(store=store, problem="its end is missing")
+
+
+def _check_structure(connection: sqlite3.Connection, store: str) -> None:
+    """Let SQLite compare tables and indexes: through a damaged index a thread could vanish."""
+    if connection.execute("PRAGMA page_count").fetchone()[0] > CHECKED_PAGES:
+        return
+    found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if found != "ok":
+        raise StoreCorrupt(store=store, problem=found.strip())
+
+
+def _forget_old_leases(connection: sqlite3.Connection) -> None:
+    """After a restart of the machine no lease means anything: its clock began anew."""
+    row = connection.execute("SELECT value FROM facts WHERE name = 'boot_id'").fetchone()
+    if row is None or row[0] != boot_id():
+        connection.execute("UPDATE threads SET lease_until = 0 WHERE lease_until IS NOT NULL")
+        connection.execute(
+            "INSERT INTO facts (name, value) VALUES ('boot_id', ?)"
+            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (boot_id(),),
+        )
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")

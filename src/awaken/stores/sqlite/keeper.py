@@ -1,0 +1,52 @@
+"""Keeps leases alive from a thread of its own."""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from awaken.contracts.dispatch import LeaseNews
+from awaken.stores.sql.session import Moment
+
+from .connection import FAULTS, STATEMENTS, connected, named_error
+
+
+class SqliteLeaseKeeper:
+    """A `LeaseKeeper` with its own connection, opened when it is first used."""
+
+    def __init__(self, path: Path, store: str, now: Callable[[], Moment]) -> None:
+        self._path = path
+        self._store = store
+        self._now = now
+        self._connection: sqlite3.Connection | None = None
+
+    def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
+        """Extend the leases that are still held, and say what each holder should know."""
+        try:
+            connection = self._opened()
+            connection.execute("BEGIN IMMEDIATE")
+            now = self._now()
+            news = tuple(_extended(connection, token, now, lease_ms) for token in claim_tokens)
+            connection.execute("COMMIT")
+        except FAULTS as error:
+            self.close()
+            raise named_error(error, self._store) from error
+        return news
+
+    def close(self) -> None:
+        """Release the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = connected(self._path, self._store, is_writer=True)
+        return self._connection
+
+
+def _extended(connection: sqlite3.Connection, token: str, now: Moment, lease_ms: int) -> LeaseNews:
+    row = connection.execute(STATEMENTS["find_lease"], (token, now.wall_ms)).fetchone()
+    if row is None:
+        return LeaseNews(claim_token=token, is_held=False)
+    connection.execute(STATEMENTS["extend_lease"], (token, now.lease_ms + lease_ms))
+    return LeaseNews(claim_token=token, cancel_cause=row[0], has_input=bool(row[1]))

@@ -1,0 +1,30 @@
+"""The SQLite store."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from awaken.contracts.storage import StoreCheck
+from awaken.stores.sql.session import Moment
+from awaken.stores.sql.store import SqlStore
+
+from .checks import checked, versions_of
+from .clock import moment
+from .database import SqliteDatabase
+
+
+class SqliteStore(SqlStore):
+    """A store in one file; several processes of one machine may use it at once."""
+
+    def __init__(self, path: str | Path, now: Callable[[], Moment] = moment) -> None:
+        self.database = SqliteDatabase(path, now)
+        super().__init__(self.database)
+        self._path = Path(path)
+
+    async def schema_versions(self) -> tuple[int, int]:
+        """The file's schema, and the newest that this version knows; the file is not changed."""
+        return await asyncio.to_thread(versions_of, self._path, self.name)
+
+    async def check(self) -> StoreCheck:
+        """Read every record and verify its checksum; damage is named and does not stop the look."""
+        return await asyncio.to_thread(checked, self._path, self.name)

@@ -1,0 +1,239 @@
+"""`simulate_agent`: your agents under many schedules, and killed at every moment that matters.
+
+Everything runs in this process on virtual time: no network, no threads, no waiting. A crash is
+the death of a process between two writes, or inside a tool; another one takes over from the
+store when the dead one's lease has run out.
+"""
+
+import contextlib
+import dataclasses
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Any, TypeAlias, TypedDict, Unpack
+
+import msgspec
+
+from awaken.authoring.agents import Agent
+from awaken.bootstrap.arguments import converted
+from awaken.bootstrap.registries import registry_set
+from awaken.contracts.errors import InvalidInput
+from awaken.contracts.inference import ModelClient
+from awaken.contracts.messages import Message, user
+from awaken.contracts.record import StrictRecord
+from awaken.contracts.runs import RunRequest
+from awaken.contracts.suspension import DecisionAction, ResumeMode, Ticket, ToolCallResume
+from awaken.mailbox.mailbox import Mailbox
+from awaken.runtime.resolution.registry import RegistryHandle
+
+from .agent_reports import AgentReport, AgentViolated, Violation
+from .crash_points import Crashes, CrashPoint, Dead, crashes_of, every_point
+from .schedules import SimulatedLoop
+from .schema_samples import sample_of
+from .simulation import Fifo, Policy, RandomOrder, run
+from .trials import Subject, Verdict, tried
+from .turn_model import repeatable_model
+
+DEFAULT_SCHEDULES = 200
+THREAD_ID = "simulated"
+
+Inputs = str | Message | Sequence[str | Message] | Callable[[Mailbox], Awaitable[object]]
+Decide = Callable[[Ticket], ToolCallResume | DecisionAction | None]
+_TrialId: TypeAlias = tuple[int | None, Crashes]
+
+
+class SimulationOptions(TypedDict, total=False):
+    """How much to try; or one trial to see again, as a violation names it."""
+
+    schedules: int
+    """How many seeded schedules, 200 unless given; half of them come with a crash or two."""
+    seed: int | None
+    """One schedule, with the crashes that it comes with."""
+    crash: str | None
+    """Crashes such as "before commit 3" or "after tool 1, after commit 7"."""
+
+
+def simulate_agent(
+    agents: Agent | Iterable[Agent],
+    inputs: Inputs = "Hello.",
+    *,
+    decide: Decide | None = None,
+    model: ModelClient | None = None,
+    has_real_tools: bool = True,
+    **options: Unpack[SimulationOptions],
+) -> AgentReport:
+    """Run agents under seeded schedules and through a crash at every point; return the counts.
+
+    Checked in every trial: each run ends or waits for a decision; the transcript is valid at
+    every commit; a `once` tool runs at most once for a call, and none whose result is durable;
+    events are numbered without gaps and in legal order; no task and no claim is left.
+
+    Args:
+        agents: The first one gets the input; the others are there to be handed over to.
+        inputs: Messages that are sent one after the other to one thread; or an async function
+            that takes the client's `Mailbox` and sends what it likes.
+        decide: Decides on a ticket, or returns None to leave it open; absent approves all.
+        model: Speaks for every agent, instead of its own model.
+        has_real_tools: Whether the code of the tools is executed, or only stood in for.
+        **options: How much to try, or what to see again; see `SimulationOptions`.
+
+    Raises:
+        AgentViolated: Some trial broke a promise; names the smallest one.
+        InvalidInput: There is no agent, a model whose answers cannot be repeated, or an option
+            that does not exist.
+    """
+    wanted = converted("options", dict(options), _Range)
+    real = has_real_tools
+    subject = _subject(agents, inputs, decide or approve_all, model, has_real_tools=real)
+    with _without_logs():
+        report = _swept(subject, wanted)
+    if report.violations:
+        raise AgentViolated(report)
+    return report
+
+
+class _Range(StrictRecord, frozen=True, kw_only=True):
+    schedules: Annotated[int, msgspec.Meta(ge=1)] = DEFAULT_SCHEDULES
+    seed: int | None = None
+    crash: str | None = None
+
+
+def approve_all(ticket: Ticket) -> ToolCallResume:
+    """Let a suspended call go on; where an answer is asked for, it is a sample that fits."""
+    result: Any = None
+    if ticket.resume_mode is not ResumeMode.REPLAY_TOOL_CALL:
+        schema = ticket.suspension.response_schema
+        result = "approved" if schema is None else sample_of(schema)
+    return ToolCallResume(decision_id=f"approved {ticket.ticket_id}", result=result)
+
+
+def _swept(subject: Subject, wanted: _Range) -> AgentReport:
+    if wanted.seed is not None or wanted.crash is not None:
+        return _replayed(subject, wanted)
+    points, seeds = _points(subject), range(wanted.schedules)
+    trials: list[_TrialId] = [(None, ()), *((None, (point,)) for point in points)]
+    trials += [(seed, _crashes_of_seed(seed, points)) for seed in seeds]
+    violations = tuple(_violations(subject, trials))
+    return AgentReport(
+        schedules=len(seeds),
+        crash_points=len(points),
+        violations=violations,
+        smallest=_smallest(subject, violations),
+    )
+
+
+def _replayed(subject: Subject, wanted: _Range) -> AgentReport:
+    """One trial: the crashes that are named, or those that the schedule comes with."""
+    crashes = crashes_of(wanted.crash)
+    if wanted.crash is None and wanted.seed is not None:
+        crashes = _crashes_of_seed(wanted.seed, _points(subject))
+    violations = tuple(_violations(subject, [(wanted.seed, crashes)]))
+    return AgentReport(
+        schedules=1,
+        crash_points=len(crashes),
+        seed=wanted.seed,
+        violations=violations,
+        smallest=violations[0] if violations else None,
+    )
+
+
+def _points(subject: Subject) -> list[CrashPoint]:
+    """Every moment at which a process can die, from a trial in which none does."""
+    plain = _trial(subject, (None, ()))
+    return every_point(plain.commits, plain.tools)
+
+
+def _crashes_of_seed(seed: int, points: Sequence[CrashPoint]) -> Crashes:
+    """Every other schedule comes with a crash, every fourth with one while it recovers."""
+    if not points or seed % 2 == 0:
+        return ()
+    chance = random.Random(seed)
+    first = chance.choice(points)
+    if seed % 4 == 1:
+        return (first,)
+    # Whatever comes after the first crash comes from the process that takes over.
+    return first, dataclasses.replace(first, number=first.number + chance.randrange(1, 6))
+
+
+def _violations(subject: Subject, trials: Iterable[_TrialId]) -> Iterator[Violation]:
+    for seed, crashes in trials:
+        verdict = _trial(subject, (seed, crashes))
+        if verdict.problems:
+            crash = ", ".join(map(str, crashes)) or None
+            yield Violation(seed=seed, crash=crash, problems=tuple(verdict.problems))
+
+
+def _smallest(subject: Subject, violations: Sequence[Violation]) -> Violation | None:
+    """Take away from the first violation what it does not need: crashes, then the schedule."""
+    if not violations:
+        return None
+    first = violations[0]
+    crashes = crashes_of(first.crash)
+    fewer: list[Crashes] = [(), *((crash,) for crash in crashes), crashes]
+    simpler = [(seed, some) for seed in dict.fromkeys((None, first.seed)) for some in fewer]
+    return next(_violations(subject, simpler), first)
+
+
+def _trial(subject: Subject, trial: _TrialId) -> Verdict:
+    seed, crashes = trial
+    policy: Policy = Fifo() if seed is None else RandomOrder(seed)
+    try:
+        return run(SimulatedLoop(policy), lambda: tried(subject, crashes), meant=Dead)
+    except Exception as error:  # noqa: BLE001 - whatever went wrong, this trial shows it
+        return Verdict(0, 0, [f"{type(error).__name__}: {error}"])
+
+
+def _subject(
+    agents: Agent | Iterable[Agent],
+    inputs: Inputs,
+    decide: Decide,
+    model: ModelClient | None,
+    *,
+    has_real_tools: bool,
+) -> Subject:
+    known = [agents] if isinstance(agents, Agent) else list(agents)
+    if not known:
+        raise InvalidInput(what="agents", problem="there are none to simulate")
+    if model is not None:
+        known = [dataclasses.replace(agent, model=model) for agent in known]
+    registries = registry_set(known, [], [], {}, {})
+    snapshot = RegistryHandle(registries).snapshot()
+    for agent in known:
+        repeatable_model(agent.id, snapshot.resolve(agent.id).client)
+    story = inputs if callable(inputs) else _sender(known[0].id, _messages(inputs))
+
+    def decided(ticket: Ticket) -> ToolCallResume | None:
+        given = decide(ticket)
+        if isinstance(given, DecisionAction):
+            return ToolCallResume(decision_id=f"{given} {ticket.ticket_id}", action=given)
+        return given
+
+    return Subject(
+        registries=registries, story=story, decide=decided, has_real_tools=has_real_tools
+    )
+
+
+def _messages(inputs: str | Message | Sequence[str | Message]) -> list[Message]:
+    given = [inputs] if isinstance(inputs, str | Message) else list(inputs)
+    return [user(it) if isinstance(it, str) else it for it in given]
+
+
+def _sender(agent_id: str, messages: Sequence[Message]) -> Callable[[Mailbox], Awaitable[object]]:
+    async def send(mailbox: Mailbox) -> None:
+        for message in messages:
+            request = RunRequest(thread_id=THREAD_ID, agent_id=agent_id, messages=(message,))
+            await mailbox.submit(request)
+
+    return send
+
+
+@contextlib.contextmanager
+def _without_logs() -> Iterator[None]:
+    """Keep quiet about workers that die: here they are meant to."""
+    logger = logging.getLogger("awaken")
+    was_disabled, logger.disabled = logger.disabled, True
+    level, logger.level = logger.level, logging.CRITICAL + 1
+    try:
+        yield
+    finally:
+        logger.disabled, logger.level = was_disabled, level

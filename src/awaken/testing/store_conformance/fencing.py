@@ -1,0 +1,103 @@
+"""A thread that somebody has is written by nobody else."""
+
+from awaken.contracts.dispatch import Claim, Release
+from awaken.contracts.errors import (
+    InvalidRecord,
+    LeaseLost,
+    ThreadClaimed,
+)
+from awaken.contracts.storage import Store
+
+from .writing import (
+    DONE,
+    LONG_MS,
+    THREAD,
+    Writer,
+    claim,
+    extend,
+    queue,
+    run,
+    said,
+    taking,
+)
+
+
+async def a_commit_takes_its_thread(store: Store) -> None:
+    """From now on nobody writes without the token; who has it is named."""
+    writer = Writer(store)
+    await writer.commit(run=run(), **taking())
+    assert (await extend(store, "token-f"))[0].is_held
+    error = await writer.expect_refusal(ThreadClaimed, messages=(said("m-1"),))
+    assert (error.thread_id, error.worker_id, error.retryable) == (THREAD, "process", True)
+    await writer.expect_refusal(LeaseLost, fencing_token="token-x")
+    await writer.commit(messages=(said("m-1"),), fencing_token="token-f")
+
+
+async def a_thread_is_taken_only_when_nobody_has_it(store: Store) -> None:
+    """A second process, a worker's thread, or the holder again: refused."""
+    first, second = Writer(store), Writer(store, "thread-2")
+    await first.commit(**taking())
+    await first.expect_refusal(ThreadClaimed, **taking("token-g"))
+    await first.expect_refusal(ThreadClaimed, **taking())
+    await queue(store, "d-1", thread_id="thread-2")
+    await claim(store)
+    error = await second.expect_refusal(ThreadClaimed, **taking("token-g"))
+    assert error.worker_id == "worker"
+
+
+async def a_claim_needs_a_token(store: Store) -> None:
+    """On a free thread and on a claimed one."""
+    writer = Writer(store)
+    mine = Claim(worker_id="process", lease_ms=LONG_MS)
+    await writer.expect_refusal(InvalidRecord, claim=mine)
+    await writer.commit(**taking())
+    await writer.expect_refusal(InvalidRecord, claim=mine)
+
+
+async def a_token_is_nothing_without_a_claim(store: Store) -> None:
+    """Where nobody has the thread, a token is one of a claim that was lost."""
+    writer = Writer(store)
+    await writer.expect_refusal(LeaseLost, fencing_token="token-x")
+    await writer.commit()
+    await writer.expect_refusal(LeaseLost, fencing_token="token-x")
+
+
+async def a_worker_writes_with_the_token_of_its_claim(store: Store) -> None:
+    """Everybody else is refused until it is released."""
+    writer = Writer(store)
+    await queue(store, "d-1")
+    await claim(store)
+    await writer.expect_refusal(ThreadClaimed, run=run())
+    await writer.commit(run=run(), fencing_token="token-1")
+    await store.release("d-1", "token-1")
+    await writer.expect_refusal(LeaseLost, fencing_token="token-1")
+    await writer.commit()
+
+
+async def a_commit_releases_its_thread(store: Store) -> None:
+    """With the outcome of the run; then everybody can write again."""
+    writer = Writer(store)
+    await writer.commit(run=run(), **taking())
+    await writer.commit(run=run(status=DONE), fencing_token="token-f", release=Release())
+    assert not (await extend(store, "token-f"))[0].is_held
+    await writer.expect_refusal(LeaseLost, fencing_token="token-f")
+    await writer.commit(run=run("run-2"))
+
+
+async def a_commit_can_take_and_release(store: Store) -> None:
+    """A run of one commit holds nothing afterwards."""
+    writer = Writer(store)
+    await writer.commit(run=run(status=DONE), release=Release(), **taking())
+    assert not (await extend(store, "token-f"))[0].is_held
+    await writer.commit()
+
+
+CHECKS = (
+    a_commit_takes_its_thread,
+    a_thread_is_taken_only_when_nobody_has_it,
+    a_claim_needs_a_token,
+    a_token_is_nothing_without_a_claim,
+    a_worker_writes_with_the_token_of_its_claim,
+    a_commit_releases_its_thread,
+    a_commit_can_take_and_release,
+)

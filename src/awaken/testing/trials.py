@@ -1,0 +1,209 @@
+"""One trial of an agent: a store, a client, and processes that execute what the client sends.
+
+At most one process lives at a time. When it is killed the next one starts at once on the same
+store, and takes over when the lease of the dead one has run out. Time is virtual.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+
+from awaken.bootstrap.simulated_node import (
+    SimulatedNode,
+    simulated_bus,
+    simulated_mailbox,
+    simulated_store,
+)
+from awaken.contracts.clock import IdSource
+from awaken.contracts.dispatch import DispatchStatus
+from awaken.contracts.errors import AlreadyDecided
+from awaken.contracts.inference import ModelClient
+from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.queries import DispatchQuery, RunQuery
+from awaken.contracts.storage import Commit, CommitReceipt, Store
+from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.tools import Reconcilable, Tool
+from awaken.mailbox.mailbox import Mailbox
+from awaken.runtime.resolution.registries import RegistrySet
+
+from .crash_points import Crashes, Fate, Lifeline
+from .fakes import LoopClock, SequentialIds
+from .trial_checks import final_problems, prefix_problems
+from .turn_model import Questions, repeatable_model
+from .watched_tools import EffectLog, ReconcilingWatchedTool, WatchedRegistry, WatchedTool
+
+VIRTUAL_LIMIT_S = 7200.0
+_LOOK_S = 1.0
+_BURIALS_MAX = 50
+
+Story = Callable[[Mailbox], Awaitable[object]]
+Decide = Callable[[Ticket], ToolCallResume | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What is tried: agents, what a client does, and how it decides."""
+
+    registries: RegistrySet
+    story: Story
+    decide: Decide
+    has_real_tools: bool = True
+    """Whether the tools' own code is executed."""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What a trial showed."""
+
+    commits: int
+    tools: int
+    problems: list[str] = field(default_factory=list)
+
+
+async def tried(subject: Subject, crashes: Crashes = ()) -> Verdict:
+    """Try a subject once, killing its processes at these moments, and judge it."""
+    return await _Trial(subject, crashes).play()
+
+
+class _Trial:
+    def __init__(self, subject: Subject, crashes: Crashes) -> None:
+        self._subject = subject
+        self._fate = Fate(crashes)
+        self._clock = LoopClock()
+        self._truth = _Truth(simulated_store(self._clock))
+        self._bus = simulated_bus()
+        self._log = EffectLog()
+        self._questions = Questions()
+        self._outside: set[asyncio.Task[Any] | None] = {asyncio.current_task()}
+        self._lives = 0
+
+    async def play(self) -> Verdict:
+        stuck = await self._live()
+        truth = self._truth
+        # Not earlier: looking for claims asks their holders to cancel.
+        problems = stuck or await final_problems(truth.store)
+        problems += prefix_problems(truth.commits)
+        problems += self._log.problems(truth.commits)
+        counts = self._fate.counts
+        return Verdict(counts["commit"], counts["tool"], problems)
+
+    async def _live(self) -> list[str]:
+        """Let processes live and die until nothing is left to do; returns why that failed."""
+        ids = SequentialIds("client")
+        client = asyncio.create_task(self._client(ids), name="client")
+        self._outside.add(client)
+        process = self._born()
+        try:
+            while not client.done():
+                awaited: set[asyncio.Future[Any]] = {client, process.life.death}
+                await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+                if process.life.is_dead:
+                    await self._end_tasks()
+                    process = self._born()
+            await process.node.stop()
+        finally:
+            client.cancel()
+            await asyncio.wait({client})
+        left = [task.get_name() for task in self._tasks_of_processes()]
+        await self._end_tasks()
+        return client.result() + [f"task '{name}' outlived its process" for name in left]
+
+    async def _client(self, ids: IdSource) -> list[str]:
+        mailbox = simulated_mailbox(cast(Store, self._truth), self._bus, self._clock, ids)
+        try:
+            async with asyncio.timeout(VIRTUAL_LIMIT_S):
+                await self._subject.story(mailbox)
+                while True:
+                    if not await self._decide_all(mailbox) and not await self._stuck():
+                        return []
+                    await asyncio.sleep(_LOOK_S)
+        except TimeoutError:
+            return [f"not done after {VIRTUAL_LIMIT_S:.0f} virtual seconds", *await self._stuck()]
+
+    async def _decide_all(self, mailbox: Mailbox) -> bool:
+        """Decide what the client wants to decide; returns whether there was anything."""
+        has_decided = False
+        for ticket in await self._truth.store.list_tickets():
+            decision = self._subject.decide(ticket)
+            if decision is not None:
+                has_decided = True
+                with contextlib.suppress(AlreadyDecided):
+                    await mailbox.decide([(ticket.ticket_id, decision)])
+        return has_decided
+
+    async def _stuck(self) -> list[str]:
+        """What is neither over nor waits for a decision."""
+        store, found = self._truth.store, []
+        for status in (DispatchStatus.QUEUED, DispatchStatus.CLAIMED):
+            dispatches = await store.list_dispatches(DispatchQuery(status=status))
+            found += [f"dispatch '{it.dispatch_id}' is {status}" for it in dispatches.items]
+        for run_status in (RunStatus.CREATED, RunStatus.RUNNING):
+            runs = await store.list_runs(RunQuery(status=run_status))
+            found += [f"run '{it.run_id}' is {run_status}" for it in runs.items]
+        return found
+
+    def _born(self) -> "_Process":
+        self._lives += 1
+        life = Lifeline(cast(Store, self._truth), self._fate, self._stop_tasks)
+        registry = WatchedRegistry(
+            self._subject.registries, partial(self._watched, life), self._repeatable
+        )
+        ids = SequentialIds(f"process-{self._lives}")
+        node = SimulatedNode(cast(Store, life), self._bus, registry, self._clock, ids)
+        node.start()
+        return _Process(life, node)
+
+    def _watched(self, life: Lifeline, tool: Tool) -> Tool:
+        kind = ReconcilingWatchedTool if isinstance(tool, Reconcilable) else WatchedTool
+        commits = self._truth.commits
+        return kind(tool, life, self._log, commits.__len__, is_real=self._subject.has_real_tools)
+
+    def _repeatable(self, agent_id: str, client: ModelClient) -> ModelClient:
+        has_others = len(self._subject.registries.agents) > 1
+        return repeatable_model(agent_id, client, self._questions if has_others else None)
+
+    def _stop_tasks(self) -> None:
+        for task in self._tasks_of_processes():
+            task.cancel()
+
+    async def _end_tasks(self) -> None:
+        """Wait until nothing is left of a process that is dead or has stopped."""
+        for _ in range(_BURIALS_MAX):
+            tasks = self._tasks_of_processes()
+            if not tasks:
+                return
+            self._stop_tasks()
+            await asyncio.wait(tasks, timeout=1)
+            for task in tasks:
+                if task.done() and not task.cancelled():
+                    task.exception()  # Whatever it died of, it was killed.
+
+    def _tasks_of_processes(self) -> list[asyncio.Task[Any]]:
+        return sorted(asyncio.all_tasks() - self._outside, key=lambda task: task.get_name())
+
+
+@dataclass(slots=True)
+class _Process:
+    life: Lifeline
+    node: SimulatedNode
+
+
+class _Truth:
+    """The store itself; remembers every commit that was applied."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.name = store.name
+        self.is_shared = store.is_shared
+        self.commits: list[Commit] = []
+
+    async def commit(self, commit: Commit) -> CommitReceipt:
+        receipt = await self.store.commit(commit)
+        self.commits.append(commit)
+        return receipt
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)

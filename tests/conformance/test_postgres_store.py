@@ -1,0 +1,26 @@
+"""The Postgres store against the suites that every store must pass."""
+
+import asyncio
+
+import pytest
+from tests.postgres.stores import opened
+
+from awaken.testing.store_conformance import (
+    PROFILE_CHECKS,
+    STORE_CHECKS,
+    ProfileCheck,
+    StoreCheck,
+)
+
+
+def name_of(check: object) -> str:
+    return getattr(check, "__name__", "check")
+
+
+@pytest.mark.parametrize("check", [*STORE_CHECKS, *PROFILE_CHECKS], ids=name_of)
+def test_the_postgres_store_keeps_every_promise(check: StoreCheck | ProfileCheck) -> None:
+    async def run() -> None:
+        async with opened() as store:
+            await check(store)
+
+    asyncio.run(run())

@@ -1,0 +1,43 @@
+"""The SQLite store against the suites that every store must pass."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from awaken.stores.sqlite import SqliteStore
+from awaken.testing.store_conformance import (
+    PROFILE_CHECKS,
+    STORE_CHECKS,
+    ProfileCheck,
+    StoreCheck,
+)
+
+
+def name_of(check: object) -> str:
+    return getattr(check, "__name__", "check")
+
+
+def on_a_file(path: Path, check: Callable[[SqliteStore], Awaitable[None]]) -> None:
+    async def run() -> None:
+        store = SqliteStore(path / "store.db")
+        await store.open()
+        try:
+            await check(store)
+        finally:
+            await store.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("check", STORE_CHECKS, ids=name_of)
+def test_the_sqlite_store_keeps_every_promise_of_a_store(check: StoreCheck, tmp_path: Path) -> None:
+    on_a_file(tmp_path, check)
+
+
+@pytest.mark.parametrize("check", PROFILE_CHECKS, ids=name_of)
+def test_the_sqlite_store_keeps_every_promise_of_a_profile_store(
+    check: ProfileCheck, tmp_path: Path
+) -> None:
+    on_a_file(tmp_path, check)

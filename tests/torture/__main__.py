@@ -1,0 +1,52 @@
+"""The torture suite: every stage, one after another, with its counts.
+
+    python -m tests.torture            the size for CI, below ten minutes on two cores
+    python -m tests.torture --full     the long lane
+    python -m tests.torture kill9 …    one stage, with arguments of its own
+
+A stage prints its seed, its counts and `N passed, N failed`; the suite fails with the first stage
+that fails, after all have run.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+
+STAGES: tuple[tuple[str, str, str], ...] = (
+    ("sweep", "--layer store --points 600", "--layer store --points 0"),
+    ("sweep", "--failpoints --points 1000", "--failpoints --points 0"),
+    ("kill9", "--cycles 3000 --workers 2", "--cycles 100000 --workers 2"),
+    ("powerloss", "--trials 3000", "--trials 200000"),
+    ("mutants", "--rotate 4", ""),
+)
+
+
+def main() -> None:
+    """Run the stages and print how each went."""
+    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
+        sys.exit(_stage(sys.argv[1], sys.argv[2:]))
+    parser = argparse.ArgumentParser(prog="torture")
+    parser.add_argument("--full", action="store_true")
+    is_full = parser.parse_args().full
+    rows, worst = [], 0
+    for name, small, full in STAGES:
+        arguments = (full if is_full else small).split()
+        began = time.monotonic()
+        code = _stage(name, arguments)
+        worst = max(worst, code)
+        verdict = "ok" if code == 0 else "FAILED"
+        rows.append(
+            f"{verdict:>6}  {time.monotonic() - began:6.0f} s  {name} {' '.join(arguments)}"
+        )
+    print("\n".join(["", "torture:", *rows]), flush=True)
+    sys.exit(worst)
+
+
+def _stage(name: str, arguments: list[str]) -> int:
+    command = [sys.executable, "-m", f"tests.torture.{name}", *arguments]
+    return subprocess.run(command, check=False).returncode
+
+
+if __name__ == "__main__":
+    main()

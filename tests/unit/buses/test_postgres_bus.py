@@ -1,0 +1,220 @@
+"""The bus over LISTEN and NOTIFY: who hears what, and how it comes back after trouble."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.postgres.proxy import proxied
+from tests.postgres.server import server
+
+from awaken.buses.postgres import PAYLOAD_MAX, PostgresBus
+from awaken.contracts.bus import Signal, SignalKind
+from awaken.contracts.errors import InvalidInput, InvalidRecord, StoreUnavailable
+
+BACK_S = 0.2
+
+
+def signal(thread_id: str = "thread-1", **fields: Any) -> Signal:
+    return Signal(kind=SignalKind.DISPATCH_QUEUED, thread_id=thread_id, **fields)
+
+
+class Ear:
+    """Keeps what was heard."""
+
+    def __init__(self, bus: PostgresBus) -> None:
+        self.heard: list[Signal] = []
+        self._new = asyncio.Event()
+        self.stop = bus.subscribe(self._take)
+
+    def _take(self, signal: Signal) -> None:
+        self.heard.append(signal)
+        self._new.set()
+
+    async def hears(self, wanted: Signal) -> None:
+        async with asyncio.timeout(10):
+            while wanted not in self.heard:
+                self._new.clear()
+                await self._new.wait()
+
+
+def run(check: Callable[[], Any]) -> None:
+    asyncio.run(check())
+
+
+@asynccontextmanager
+async def opened(url: str | None = None, **options: Any) -> AsyncIterator[PostgresBus]:
+    bus = PostgresBus(url or server().url, **options)
+    await bus.open()
+    try:
+        yield bus
+    finally:
+        await bus.close()
+
+
+def test_every_process_hears_a_signal_its_sender_too() -> None:
+    async def check() -> None:
+        async with opened() as here, opened() as there, opened(channel="other") as elsewhere:
+            ears = [Ear(here), Ear(there)]
+            deaf = Ear(elsewhere)
+            sent = [signal("thread-1", run_id="run-1"), signal("ä\0\ud7ff"), signal("thread-3")]
+            await asyncio.gather(*map(here.publish, sent))
+            for ear in ears:
+                for one in sent:
+                    await ear.hears(one)
+                assert len(ear.heard) == 3
+            assert deaf.heard == []
+        await server().until_alone()
+
+    run(check)
+
+
+def test_who_stopped_listening_hears_nothing_and_a_bad_listener_harms_nobody() -> None:
+    async def check() -> None:
+        async with opened() as bus:
+            gone = Ear(bus)
+            gone.stop()
+            gone.stop()
+
+            def fail(_signal: Signal) -> None:
+                raise RuntimeError("boom")
+
+            bus.subscribe(fail)
+            ear = Ear(bus)
+            await server().sql("SELECT pg_notify('awaken', 'no signal')")
+            await bus.publish(signal())
+            await ear.hears(signal())
+            assert gone.heard == []
+
+    run(check)
+
+
+def test_a_signal_that_is_too_large_is_refused_and_the_bus_goes_on() -> None:
+    async def check() -> None:
+        async with opened() as bus:
+            ear = Ear(bus)
+            with pytest.raises(InvalidRecord):
+                await bus.publish(signal("ä" * (PAYLOAD_MAX // 2)))
+            room = PAYLOAD_MAX - 46
+            await bus.publish(signal("x" * room))
+            await ear.hears(signal("x" * room))
+
+    run(check)
+
+
+def test_a_bus_may_be_opened_and_closed_twice_and_opened_again() -> None:
+    async def check() -> None:
+        bus = PostgresBus(server().url)
+        with pytest.raises(StoreUnavailable):
+            await bus.publish(signal())
+        for _ in range(2):
+            await bus.open()
+            await bus.open()
+            ear = Ear(bus)
+            await bus.publish(signal())
+            await ear.hears(signal())
+            await bus.close()
+            await bus.close()
+        with pytest.raises(StoreUnavailable):
+            await bus.publish(signal())
+        await server().until_alone()
+
+    run(check)
+
+
+def test_a_publisher_that_is_cancelled_does_not_disturb_the_bus() -> None:
+    async def check() -> None:
+        async with opened() as bus:
+            ear = Ear(bus)
+            for steps in range(20):
+                publishing = asyncio.create_task(bus.publish(signal(f"cancelled-{steps}")))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                publishing.cancel()
+                await asyncio.wait([publishing])
+                await bus.publish(signal(f"thread-{steps}"))
+                await ear.hears(signal(f"thread-{steps}"))
+            assert len(await server().sessions()) == 1
+
+    run(check)
+
+
+def test_signals_flow_again_after_the_server_crashed_without_a_new_process() -> None:
+    async def check() -> None:
+        async with opened() as bus, opened() as other:
+            ear = Ear(other)
+            for number in range(2):
+                await asyncio.to_thread(server().restart)
+                await both_hear(bus, other, f"back-{number}")
+                started = time.perf_counter()
+                await bus.publish(signal(f"prompt-{number}"))
+                await ear.hears(signal(f"prompt-{number}"))
+                assert time.perf_counter() - started < BACK_S
+
+    run(check)
+
+
+def test_a_half_open_connection_is_noticed_by_itself() -> None:
+    async def check() -> None:
+        async with proxied() as proxy, opened(proxy.url, probe_ms=100) as bus, opened() as other:
+            ear = Ear(bus)
+            proxy.is_mute = True
+            async with asyncio.timeout(10):
+                while bus._connection is not None:
+                    await asyncio.sleep(0.01)
+            with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1"):
+                await bus.publish(signal())
+            proxy.is_mute = False
+            proxy.abort_all()
+            await both_hear(bus, other, "back")
+            await other.publish(signal("after"))
+            await ear.hears(signal("after"))
+            await bus.close()
+
+    run(check)
+
+
+def test_who_publishes_while_the_connection_breaks_is_told() -> None:
+    async def check() -> None:
+        async with proxied() as proxy, opened(proxy.url, probe_ms=100) as bus:
+            proxy.is_mute = True
+            with pytest.raises(StoreUnavailable):
+                await bus.publish(signal())
+            proxy.is_mute = False
+            await bus.close()
+
+    run(check)
+
+
+def test_a_server_that_is_not_there_is_named_without_its_password(tmp_path: Path) -> None:
+    async def check() -> None:
+        bus = PostgresBus(f"postgresql://ann:s3cr3t@/app?host={tmp_path}")
+        with pytest.raises(StoreUnavailable) as caught:
+            await bus.open()
+        assert "postgresql://ann@" in str(caught.value)
+        assert "s3cr3t" not in str(caught.value)
+
+    run(check)
+
+
+@pytest.mark.parametrize("channel", ["", "x" * 64, "a\0b"])
+def test_a_channel_that_the_server_cannot_name_is_refused(channel: str) -> None:
+    with pytest.raises(InvalidInput):
+        PostgresBus("postgresql://db/app", channel=channel)
+
+
+async def both_hear(bus: PostgresBus, other: PostgresBus, name: str) -> None:
+    """Publish until both have heard; what is sent while nobody is connected is lost."""
+    ears = [Ear(bus), Ear(other)]
+    async with asyncio.timeout(20):
+        number = 0
+        while not all(ear.heard for ear in ears):
+            number += 1
+            try:
+                await bus.publish(signal(f"{name}-{number}"))
+            except StoreUnavailable:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0)

@@ -1,0 +1,123 @@
+"""The command as a whole: what it imports, what it lists, what its apps may be."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from awaken.cli.apps import agents_at
+from awaken.cli.command_line import MODULES
+from awaken.cli.worker import configured
+from awaken.contracts.errors import InvalidInput
+
+from .conftest import Call
+
+APP = """
+from awaken import Agent
+from awaken.testing import ScriptedModel
+
+one = Agent("one", model=ScriptedModel(["1"]))
+two = Agent("two", model=ScriptedModel(["2"]))
+both = [one, two]
+nothing = []
+mixed = [one, "two"]
+"""
+
+
+def imported_by(*arguments: str) -> set[str]:
+    """The modules that a command imports, in a process of its own."""
+    code = (
+        "import sys\n"
+        "from awaken.cli.main import app\n"
+        f"sys.argv = ['awaken', *{arguments!r}]\n"
+        "try:\n    app()\n"
+        "except SystemExit:\n    pass\n"
+        "sys.stderr.write('\\n'.join(sys.modules))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "AWAKEN_STORE"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=True,
+    )
+    return set(done.stderr.splitlines())
+
+
+def test_the_version_costs_no_command_and_no_terminal_library() -> None:
+    modules = imported_by("--version")
+    own = {name for name in modules if name.startswith("awaken.cli.")}
+    assert own == {"awaken.cli.main", "awaken.cli.command_line"}
+    assert "rich" not in modules
+
+
+def test_a_listing_imports_its_own_command_only(db: Path) -> None:
+    modules = imported_by("runs", "list", "--store", f"sqlite:///{db}")
+    unwanted = {"threads", "worker", "talking", "db", "sending"}
+    assert not {f"awaken.cli.{name}" for name in unwanted} & modules
+    assert not {"rich", "awaken.testing", "awaken.bootstrap.demo"} & modules
+
+
+def test_every_command_is_there_and_has_help(call: Call) -> None:
+    listed = call("--help")
+    assert listed.code == 0
+    for name in MODULES:
+        assert name in listed.out
+        assert call(name, "--help").code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("", ["one", "two"]), (":two", ["two"]), (":both", ["one", "two"])]
+)
+def test_an_app_is_a_file_or_a_name_in_it(tmp_path: Path, name: str, found: list[str]) -> None:
+    path = tmp_path / "some_app.py"
+    path.write_text(APP, encoding="utf-8")
+    assert [agent.id for agent in agents_at(f"{path}{name}")] == found
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        (":missing", APP, "is no agent"),
+        (":nothing", APP, "is no agent"),
+        (":mixed", APP, "is no agent"),
+        (":__name__", APP, "is no agent"),
+        ("", "x = 1", "defines no agent"),
+        ("", "import nothing_of_that_name", "ModuleNotFoundError"),
+        ("", "def broken(", "SyntaxError"),
+    ],
+)
+def test_what_is_no_app_is_refused(tmp_path: Path, name: str, content: str, problem: str) -> None:
+    path = tmp_path / "some_app.py"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(InvalidInput, match=problem):
+        agents_at(f"{path}{name}")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("worker", "nothing.py", "--store", "sqlite:///new.db"),
+        ("worker", "--lease-ms", "10", "--store", "sqlite:///new.db"),
+        ("worker",),
+    ],
+)
+def test_a_worker_that_cannot_begin_makes_no_store(
+    call: Call, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    answer = call(*arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert "Traceback" not in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_short_lease_is_renewed_and_looked_for_in_time() -> None:
+    config = configured(concurrency=3, lease_ms=600, drain_ms=7)
+    assert (config.concurrency, config.lease_ms, config.drain_ms) == (3, 600, 7)
+    assert (config.renew_ms, config.sweep_ms) == (200, 300)
+    usual = configured(concurrency=3, lease_ms=600_000, drain_ms=7)
+    assert (usual.renew_ms, usual.sweep_ms) == (10_000, 15_000)

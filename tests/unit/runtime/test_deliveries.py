@@ -1,0 +1,115 @@
+"""What a claimed dispatch leads to, by what is known of its run and its thread."""
+
+from typing import Any
+
+import pytest
+
+from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus
+from awaken.contracts.messages import user
+from awaken.contracts.runs import RunRecord, RunRequest, Waiting, WaitingReason
+from awaken.contracts.storage import Checkout
+from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.threads import Thread
+from awaken.runtime.delivery import Deliver, Drop, End, RecoverFirst, delivery_of
+
+DECISION = ("ticket", ToolCallResume(decision_id="1"))
+REQUEST = RunRequest(agent_id="a", messages=(user("hi"),), decisions=(DECISION,))
+
+
+def dispatch(**fields: Any) -> RunDispatch:
+    base = {
+        "dispatch_id": "d",
+        "thread_id": "t",
+        "run_id": "r",
+        "request": REQUEST,
+        "status": DispatchStatus.CLAIMED,
+        "claim_token": "token",
+        "attempt_count": 1,
+    }
+    return RunDispatch(**(base | fields))
+
+
+def run(run_id: str = "r", status: RunStatus = RunStatus.RUNNING, **fields: Any) -> RunRecord:
+    waiting = Waiting(reason=WaitingReason.TOOL_PERMISSION) if status == "waiting" else None
+    return RunRecord(
+        run_id=run_id, thread_id="t", agent_id="a", status=status, waiting=waiting, **fields
+    )
+
+
+def thread(open_run: RunRecord | None = None) -> Checkout:
+    return Checkout(thread=Thread(id="t"), open_run=open_run)
+
+
+@pytest.mark.parametrize("more", [{}, {"attempt_count": 9}, {"cancel_cause": "user"}])
+def test_a_dispatch_for_a_run_that_has_ended_is_dropped(more: dict[str, Any]) -> None:
+    done = run(status=RunStatus.DONE)
+    assert delivery_of(dispatch(**more), thread(), done) == Drop(done)
+
+
+def test_a_new_run_gets_the_id_that_its_submitter_was_told() -> None:
+    found = delivery_of(dispatch(), None, None)
+    assert isinstance(found, Deliver)
+    asked = found.request
+    assert (asked.thread_id, asked.run_id_hint, asked.dispatch_id) == ("t", "r", "d")
+    assert asked.messages == REQUEST.messages
+
+
+@pytest.mark.parametrize("run_id", ["r", "other"])
+def test_a_waiting_run_goes_on_with_the_input_whosever_it_was(run_id: str) -> None:
+    found = delivery_of(dispatch(), thread(run(run_id, RunStatus.WAITING)), None)
+    assert isinstance(found, Deliver)
+    assert (found.request.continue_run_id, found.request.run_id_hint) == (run_id, None)
+    assert found.request.decisions == REQUEST.decisions
+
+
+def test_input_that_a_run_took_in_before_the_crash_is_not_given_again() -> None:
+    found = delivery_of(dispatch(), thread(run(dispatch_id="d")), None)
+    assert isinstance(found, Deliver)
+    assert (found.request.messages, found.request.decisions, found.decisions) == ((), (), ())
+    assert (found.request.continue_run_id, found.request.agent_id) == ("r", None)
+
+
+def test_input_that_a_run_had_not_heard_of_is_news_to_it() -> None:
+    found = delivery_of(dispatch(), thread(run(dispatch_id="another")), None)
+    assert isinstance(found, Deliver)
+    assert found.request.messages == REQUEST.messages
+    assert (found.request.decisions, found.decisions) == ((), REQUEST.decisions)
+
+
+def test_a_run_that_is_executed_under_the_dispatch_is_its_own_whatever_its_id() -> None:
+    found = delivery_of(dispatch(), thread(run("continued", dispatch_id="d")), None)
+    assert isinstance(found, Deliver)
+    assert found.request.continue_run_id == "continued"
+
+
+def test_another_run_that_was_left_is_recovered_first_without_the_input() -> None:
+    found = delivery_of(dispatch(), thread(run("left", dispatch_id="its own")), None)
+    assert isinstance(found, RecoverFirst)
+    assert (found.request.continue_run_id, found.request.messages) == ("left", ())
+    assert found.request.dispatch_id == "its own"
+
+
+@pytest.mark.parametrize(
+    ("open_run", "has_begun"),
+    [
+        (None, False),
+        (run(), True),
+        (run(status=RunStatus.WAITING), True),
+        (run("other", RunStatus.WAITING), False),
+        (run("other"), False),
+        (run("other", dispatch_id="d"), True),
+    ],
+)
+def test_a_spent_or_cancelled_dispatch_ends_its_own_run_and_no_other(
+    open_run: RunRecord | None, has_begun: bool
+) -> None:
+    spent = dispatch(attempt_count=6, max_attempts=5, last_error="it crashed")
+    buried = delivery_of(spent, thread(open_run), None)
+    assert isinstance(buried, End)
+    assert isinstance(buried.termination, Failed)
+    assert "5 attempts: it crashed" in buried.termination.message
+    assert buried.release.status is DispatchStatus.DEAD_LETTER
+    assert buried.has_begun is has_begun
+    cancelled = delivery_of(dispatch(cancel_cause="user"), thread(open_run), None)
+    assert cancelled == End(Cancelled(cause="user"), Release(), has_begun)

@@ -1,0 +1,410 @@
+"""How the Postgres store connects, what it refuses, and what its errors say."""
+
+import asyncio
+import re
+import subprocess
+import sys
+import traceback
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.postgres.server import new_schema, server
+from tests.postgres.stores import opened
+from tests.postgres.writing import commit_at
+
+from awaken.contracts.errors import (
+    InvalidInput,
+    InvalidRecord,
+    StorageError,
+    StoreTooNew,
+    StoreUnavailable,
+)
+from awaken.contracts.profile import ProfileEntry
+from awaken.contracts.storage import Store
+from awaken.contracts.threads import Thread
+from awaken.stores.postgres import PostgresStore
+from awaken.stores.postgres.server import server_at
+from awaken.stores.sql.session import Session
+from awaken.stores.sql.statements import migrations
+from awaken.stores.sqlite import SqliteStore
+from awaken.testing.store_conformance.writing import (
+    claim,
+    dispatch,
+    everything,
+    extend,
+    queue,
+    refusal,
+    run,
+)
+
+SECRET = "s3cr3t"
+
+
+def test_a_store_is_named_without_its_password() -> None:
+    store = PostgresStore(f"postgresql://ann:{SECRET}@db.example:5433/app?sslmode=disable")
+    assert store.name == "postgresql://ann@db.example:5433/app"
+    assert SECRET not in repr(server_at(f"postgres://ann:{SECRET}@db/app", "awaken", 1, 1))
+    by_socket = PostgresStore(f"postgresql://ann:{SECRET}@/app?host=/run/pg&password={SECRET}")
+    assert by_socket.name == "postgresql://ann@/run/pg:5432/app"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://ann:{SECRET}/x@db/app",
+        f"postgresql://ann:{SECRET}[@db/app",
+        f"mysql://ann:{SECRET}@db/app",
+        f"ann:{SECRET}@db",
+    ],
+)
+def test_a_bad_url_is_refused_without_showing_its_password(url: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        PostgresStore(url)
+    assert SECRET not in "".join(traceback.format_exception_only(caught.value))
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"schema": 'a"; DROP SCHEMA public; --'},
+        {"schema": ""},
+        {"schema": "Upper"},
+        {"schema": "x" * 64},
+        {"pool_size": 0},
+        {"connect_timeout_ms": 0},
+        {"command_timeout_ms": 0},
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput):
+        PostgresStore("postgresql://db/app", **options)
+
+
+@pytest.mark.parametrize("module", ["awaken.stores.postgres.store", "awaken.buses.postgres"])
+def test_without_the_driver_the_error_names_the_extra(module: str) -> None:
+    script = f"import sys; sys.modules['asyncpg'] = None; import {module}"
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    assert "pip install 'awaken[postgres]'" in ended.stderr.splitlines()[-1]
+
+
+def test_a_server_that_is_not_there_is_named_in_time(tmp_path: Path) -> None:
+    async def check() -> None:
+        store = PostgresStore(f"postgresql://ann:{SECRET}@/app?host={tmp_path}")
+        async with asyncio.timeout(10):
+            raised = await refusal(StoreUnavailable, store.open())
+        assert store.name in str(raised)
+        assert SECRET not in all_text(raised)
+        # It was never open: that is an answer as well.
+        await refusal(StoreUnavailable, store.load_thread("thread-1"))
+
+    asyncio.run(check())
+
+
+def test_a_server_that_never_answers_is_named_in_time() -> None:
+    async def check() -> None:
+        async with mute_server() as port:
+            url = f"postgresql://ann:{SECRET}@127.0.0.1:{port}/app"
+            store = PostgresStore(url, connect_timeout_ms=100)
+            async with asyncio.timeout(10):
+                raised = await refusal(StoreUnavailable, store.open())
+            assert f"Store postgresql://ann@127.0.0.1:{port}/app is unavailable" in str(raised)
+            assert "100 ms" in str(raised)
+            keeper = store.lease_keeper()
+            await refusal(StoreUnavailable, asyncio.to_thread(keeper.extend, ("token",), 50))
+            await asyncio.to_thread(keeper.close)
+
+    asyncio.run(check())
+
+
+def test_a_wrong_password_is_told_without_showing_it() -> None:
+    async def check() -> None:
+        await server().sql("DROP ROLE IF EXISTS locked")
+        await server().sql("CREATE ROLE locked LOGIN PASSWORD 'right'")
+        with server().authentication("local all locked scram-sha-256"):
+            await server().sql("SELECT pg_reload_conf()")
+            url = server().url.replace("postgres@", f"locked:{SECRET}@")
+            store = PostgresStore(url)
+            async with asyncio.timeout(10):
+                while (raised := await refusal(StorageError, store.open())) is not None:
+                    if "password" in str(raised):
+                        break
+        await server().sql("SELECT pg_reload_conf()")
+        assert isinstance(raised, StoreUnavailable)
+        assert "locked@" in str(raised)
+        assert SECRET not in all_text(raised)
+
+    asyncio.run(check())
+
+
+def test_many_nodes_may_start_at_once_on_an_empty_database() -> None:
+    async def check() -> None:
+        schema = new_schema()
+        stores = [PostgresStore(server().url, schema=schema, pool_size=1) for _ in range(12)]
+        await asyncio.gather(*(store.open() for store in stores))
+        await stores[0].save_thread(Thread(id="thread-1"))
+        assert await stores[-1].load_thread("thread-1") is not None
+        await asyncio.gather(*(store.close() for store in stores))
+
+    asyncio.run(check())
+
+
+def test_a_database_of_a_newer_version_is_refused_and_left_alone() -> None:
+    async def check() -> None:
+        schema = new_schema()
+        async with opened(schema=schema):
+            pass
+        known = len(migrations("awaken.stores.postgres"))
+        facts = f"{schema}.facts"
+        await server().sql(f"UPDATE {facts} SET value = $1", str(known + 1))
+        raised = await refusal(StoreTooNew, PostgresStore(server().url, schema=schema).open())
+        assert (raised.found, raised.known) == (known + 1, known)
+        assert [row["value"] for row in await server().sql(f"SELECT value FROM {facts}")] == [
+            str(known + 1)
+        ]
+        await server().until_alone()
+
+    asyncio.run(check())
+
+
+def test_a_store_may_be_opened_twice_and_closed_twice_and_opened_again() -> None:
+    async def check() -> None:
+        store = PostgresStore(server().url, schema=new_schema())
+        await asyncio.gather(store.open(), store.open())
+        await store.save_thread(Thread(id="thread-1"))
+        await store.close()
+        await store.close()
+        assert "not open" in str(await refusal(StoreUnavailable, store.load_thread("thread-1")))
+        await store.open()
+        assert await store.load_thread("thread-1") is not None
+        await store.close()
+        await server().until_alone()
+
+    asyncio.run(check())
+
+
+def test_two_stores_in_one_database_do_not_see_each_other() -> None:
+    async def check() -> None:
+        async with opened() as one, opened() as other:
+            await one.save_thread(Thread(id="thread-1"))
+            assert await other.load_thread("thread-1") is None
+
+    asyncio.run(check())
+
+
+def test_both_databases_have_the_same_tables_and_columns() -> None:
+    found = [columns_of(f"awaken.stores.{name}") for name in ("sqlite", "postgres")]
+    assert found[0] == found[1]
+    assert len(found[0]) >= 10
+
+
+def test_a_pool_with_no_free_connection_says_so_in_time() -> None:
+    async def check() -> None:
+        async with opened(pool_size=2, connect_timeout_ms=100) as store:
+            entered, leave = asyncio.Semaphore(0), asyncio.Event()
+
+            async def work(_session: Session) -> None:
+                entered.release()
+                await leave.wait()
+
+            busy = [asyncio.create_task(store.database.read(work)) for _ in range(2)]
+            for _ in busy:
+                await entered.acquire()
+            raised = await refusal(StoreUnavailable, store.load_thread("thread-1"))
+            assert "pool exhausted: all 2 connections" in str(raised)
+            leave.set()
+            await asyncio.gather(*busy)
+            assert await store.load_thread("thread-1") is None
+
+    asyncio.run(check())
+
+
+def test_a_statement_that_waits_too_long_is_given_up_and_the_store_goes_on() -> None:
+    async def check() -> None:
+        schema = new_schema()
+        async with opened(schema=schema) as other, opened(schema=schema, **HASTY) as store:
+            await other.save_thread(Thread(id="thread-1"))
+            entered, leave = asyncio.Event(), asyncio.Event()
+
+            async def work(session: Session) -> None:
+                await session.one("lock_thread", "thread-1")
+                entered.set()
+                await leave.wait()
+
+            blocking = asyncio.create_task(other.database.write(work))
+            await entered.wait()
+            raised = await refusal(StoreUnavailable, store.save_thread(Thread(id="thread-1")))
+            assert "timeout" in str(raised)
+            leave.set()
+            await blocking
+            await store.save_thread(Thread(id="thread-1"))
+
+    asyncio.run(check())
+
+
+def test_a_server_that_may_forget_is_told_to_wait_for_its_disk() -> None:
+    async def check() -> None:
+        await server().sql("ALTER ROLE postgres SET synchronous_commit = off")
+        try:
+            async with opened() as store:
+                found = await store.database.read(setting)
+        finally:
+            await server().sql("ALTER ROLE postgres RESET synchronous_commit")
+        assert found == "on"
+
+    async def setting(session: Session) -> str:
+        value: str = await session._connection.fetchval("SHOW synchronous_commit")
+        return value
+
+    asyncio.run(check())
+
+
+def test_a_read_sees_one_moment_and_can_change_nothing() -> None:
+    async def check() -> None:
+        async with opened() as store:
+            await store.save_thread(Thread(id="thread-1"))
+
+            async def look(session: Session) -> bool:
+                before = await session.one("find_thread", "thread-1")
+                await store.delete_thread("thread-1")
+                return before == await session.one("find_thread", "thread-1")
+
+            assert await store.database.read(look)
+
+            async def change(session: Session) -> None:
+                await session.run("add_thread", "thread-2", b"")
+
+            await refusal(StoreUnavailable, store.database.read(change))
+            assert await store.load_thread("thread-2") is None
+
+    asyncio.run(check())
+
+
+def test_a_keeper_finds_a_new_connection_when_its_own_has_died() -> None:
+    async def check() -> None:
+        async with opened() as store:
+            await queue(store, "d-1")
+            await claim(store)
+            keeper = store.lease_keeper()
+            for _ in range(3):
+                (news,) = await asyncio.to_thread(keeper.extend, ("token-1",), 1000)
+                assert news.is_held
+                await kill_others("extend|find_lease|claim_token")
+            (news,) = await extend(store, "token-x")
+            assert not news.is_held
+            await asyncio.to_thread(keeper.close)
+            await asyncio.to_thread(keeper.close)
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("bad", ["a\0b", "\ud800"], ids=["zero", "half a pair"])
+def test_text_that_no_column_can_keep_is_refused_by_every_store(
+    kind: str, bad: str, tmp_path: Path
+) -> None:
+    async def check() -> None:
+        async with either(kind, tmp_path) as store:
+            await store.commit(commit_at(0, "c-1"))
+            before = await everything(store)
+            for refused in (
+                store.commit(commit_at(0, "c-2", bad)),
+                store.commit(commit_at(1, bad, messages=())),
+                store.commit(commit_at(1, "c-2", run=run(bad))),
+                store.save_thread(Thread(id=bad)),
+                store.save_thread(Thread(id="thread-2", resource_id=bad)),
+                store.enqueue(dispatch(bad)),
+                store.enqueue(dispatch("d-1", bad)),
+                store.enqueue(dispatch("d-1", dedupe_key=bad)),
+                store.save_entry(ProfileEntry(owner=bad, key="k", value=1)),
+            ):
+                await refusal(InvalidRecord, refused)
+            assert await everything(store) == before
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_numbers_that_no_column_can_keep_are_refused_by_every_store(
+    kind: str, tmp_path: Path
+) -> None:
+    async def check() -> None:
+        async with either(kind, tmp_path) as store:
+            await store.commit(commit_at(0, "c-1"))
+            before = await everything(store)
+            for number in (2**63, -(2**63) - 1):
+                for refused in (
+                    store.commit(commit_at(1, "c-2", committed_at=number)),
+                    store.enqueue(dispatch("d-1", priority=number)),
+                    store.commit(commit_at(1, "c-2", run=run(created_at=number))),
+                ):
+                    await refusal(InvalidRecord, refused)
+            assert await everything(store) == before
+            await store.enqueue(dispatch("d-1", priority=2**63 - 1))
+
+    asyncio.run(check())
+
+
+def test_an_id_that_is_too_long_for_an_index_is_refused_with_a_type() -> None:
+    async def check() -> None:
+        async with opened() as store:
+            long = "".join(map(chr, range(0x4E00, 0x4E00 + 4000)))
+            await refusal(InvalidRecord, store.commit(commit_at(0, "c-1", long)))
+            await store.commit(commit_at(0, "c-1"))
+
+    asyncio.run(check())
+
+
+HASTY = {"command_timeout_ms": 150}
+
+
+@asynccontextmanager
+async def either(kind: str, folder: Path) -> AsyncIterator[Store]:
+    if kind == "postgres":
+        async with opened() as store:
+            yield store
+        return
+    embedded = SqliteStore(folder / "store.db")
+    await embedded.open()
+    try:
+        yield embedded
+    finally:
+        await embedded.close()
+
+
+@asynccontextmanager
+async def mute_server() -> AsyncIterator[int]:
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    listening = await asyncio.start_server(accept, "127.0.0.1", 0)
+    async with listening:
+        yield listening.sockets[0].getsockname()[1]
+
+
+async def kill_others(pattern: str) -> None:
+    await server().sql(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE query ~ $1 AND pid <> pg_backend_pid()",
+        pattern,
+    )
+
+
+def all_text(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+def columns_of(package: str) -> dict[str, list[str]]:
+    script = "\n".join(migrations(package))
+    tables = re.findall(r"CREATE TABLE (\w+) \((.*?)\n?\)(?: STRICT.*?)?;", script, re.DOTALL)
+    return {
+        table: re.findall(r"(?:^|,)\s*([a-z]\w*) (?:TEXT|BIGINT|INTEGER|BYTEA|BLOB)", body)
+        for table, body in tables
+    }
