@@ -39,12 +39,12 @@ from awaken.contracts.plugins import Suspend, ToolGateContext
 from awaken.contracts.profile import GLOBAL_SCOPE
 from awaken.contracts.queries import DispatchQuery, RunQuery, ThreadQuery
 from awaken.contracts.runs import RunRecord, RunRequest
-from awaken.contracts.state import QueuedAction, ScheduledActionSpec, StateCommand
+from awaken.contracts.state import QueuedAction, ScheduledActionSpec, StateCommand, StoredValue
 from awaken.contracts.storage import Checkout, ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension import ResumeMode, SuspendTicket, Ticket
 from awaken.contracts.threads import Thread
 from awaken.mailbox.config import MailboxConfig
-from awaken.runtime.bookmark import BOOKMARK, Bookmark, stored_bookmark
+from awaken.runtime.bookmark import Bookmark, stored_bookmark
 from awaken.runtime.resolution.registry import RegistrySnapshot
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite.store import SqliteStore
@@ -470,8 +470,16 @@ def test_a_store_of_a_newer_schema_is_refused_with_its_name(store_file: Path) ->
 # What only a store in the middle of things has.
 
 
-def in_the_middle(agent: Agent, records: Any = (), **checkout: Any) -> list[str]:
-    run = RunRecord(run_id="r", thread_id="t", agent_id="payer", status=RunStatus.RUNNING)
+def in_the_middle(
+    agent: Agent, records: Any = (), bookmark: StoredValue | None = None, **checkout: Any
+) -> list[str]:
+    run = RunRecord(
+        run_id="r",
+        thread_id="t",
+        agent_id="payer",
+        status=RunStatus.RUNNING,
+        bookmark=bookmark,
+    )
     given = Checkout(thread=Thread(id="t"), open_run=run, **checkout)
     snapshot = RegistrySnapshot(1, registry_set([agent], [], [], {}, {}))
     return Resumability(snapshot).problems("payer", given, records)
@@ -503,8 +511,8 @@ def test_an_action_that_nobody_handles_any_more_is_named() -> None:
 def test_a_place_in_the_run_that_this_version_cannot_read_is_named() -> None:
     known = stored_bookmark(Bookmark(step=1))
     newer = msgspec.structs.replace(known, version=known.version + 1)
-    assert in_the_middle(payer(), run_state={BOOKMARK: known}) == []
-    (problem,) = in_the_middle(payer(), run_state={BOOKMARK: newer})
+    assert in_the_middle(payer(), bookmark=known) == []
+    (problem,) = in_the_middle(payer(), bookmark=newer)
     assert "kept in version 2" in problem
 
 

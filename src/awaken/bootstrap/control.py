@@ -10,7 +10,13 @@ from contextlib import suppress
 
 from awaken.contracts.bus import Signal
 from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
-from awaken.contracts.errors import ThreadBusy, UnknownAgent, UnknownRun
+from awaken.contracts.errors import (
+    InvalidResume,
+    ThreadBusy,
+    UnknownAgent,
+    UnknownRun,
+    VersionConflict,
+)
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination
 from awaken.contracts.messages import Message
 from awaken.contracts.runs import (
@@ -85,7 +91,12 @@ class RunControl:
             return await self._engine.decide(decisions)
         except (ThreadBusy, UnknownAgent):
             # Executed elsewhere, or by an agent that this process does not have.
-            return await self._node.mailbox.decide(decisions)
+            pass
+        except (InvalidResume, VersionConflict):
+            # Somebody else goes on with the run, which takes the decisions in.
+            if not self._store.is_shared:
+                raise
+        return await self._node.mailbox.decide(decisions)
 
     async def steer(self, id_: str, messages: Sequence[Message]) -> SteerReceipt:
         """Send messages into a running run; it takes them in before its next inference."""

@@ -10,7 +10,7 @@ from awaken.contracts.state import StateKey, StoredValue
 from awaken.contracts.storage import Checkout, ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension import DecisionAction, ResumeMode, Ticket
 from awaken.contracts.tools import Tool
-from awaken.runtime.bookmark import BOOKMARK, read_bookmark
+from awaken.runtime.bookmark import read_bookmark
 from awaken.runtime.recovery import latest_turn
 from awaken.runtime.resolution.registry import RegistrySnapshot
 from awaken.runtime.resolution.resolver import ResolvedAgent
@@ -43,6 +43,7 @@ class Resumability:
             equipped = agent.with_frontend_tools(kept.frontend_tools if kept else ())
             yield from self._state(agent, {**checkout.state, **checkout.run_state})
             yield from _actions(agent, checkout)
+            yield from _place(checkout)
             for ticket in checkout.tickets:
                 yield from _ticket(equipped, ticket)
             yield from _open_calls(equipped, checkout, records)
@@ -61,13 +62,16 @@ class Resumability:
     def _state(self, agent: ResolvedAgent, stored: Mapping[str, StoredValue]) -> Iterator[str]:
         for name, value in sorted(stored.items()):
             key = agent.env.keys.get(name)
-            if name == BOOKMARK:
-                if read_bookmark(value) is None:
-                    yield f"Its place in the run was kept in version {value.version}, unknown here."
-            elif key is not None:
+            if key is not None:
                 yield from _codec_problem(key, value)
             elif name not in self._declared:
                 yield f"State '{name}' is kept, and no plugin declares it any more."
+
+
+def _place(checkout: Checkout) -> Iterator[str]:
+    kept = None if checkout.open_run is None else checkout.open_run.bookmark
+    if kept is not None and read_bookmark(kept) is None:
+        yield f"Its place in the run was kept in version {kept.version}, unknown here."
 
 
 def _declared_keys(snapshot: RegistrySnapshot) -> frozenset[str]:

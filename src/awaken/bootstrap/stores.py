@@ -1,6 +1,7 @@
 """From what `store=` says to a store."""
 
 import importlib
+from collections.abc import Callable
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -9,7 +10,6 @@ from awaken.contracts.profile import ProfileStore
 from awaken.contracts.storage import Store
 from awaken.stores.memory.profiles import MemoryProfileStore
 from awaken.stores.memory.store import MemoryStore
-from awaken.stores.sqlite.store import SqliteStore
 
 KNOWN = (
     "known: sqlite:///awaken.db (a file here), sqlite:////data/awaken.db (a full path), "
@@ -44,13 +44,19 @@ def _named(url: str) -> Store:
     if url == "memory://":
         return MemoryStore()
     if url.startswith(_SQLITE):
-        return SqliteStore(unquote(url.removeprefix(_SQLITE)))
+        return _imported("awaken.stores.sqlite.store", "SqliteStore")(
+            unquote(url.removeprefix(_SQLITE))
+        )
     if url.startswith(_POSTGRES):
-        # Imported when it is asked for: most users have no Postgres driver.
-        made: Store = importlib.import_module("awaken.stores.postgres.store").PostgresStore(url)
-        return made
+        return _imported("awaken.stores.postgres.store", "PostgresStore")(url)
     scheme = url.partition(":")[0]
     raise InvalidInput(what=f"store '{scheme}:…'", problem=f"no such store; {KNOWN}")
+
+
+def _imported(module: str, name: str) -> Callable[[str], Store]:
+    """A store's class, imported when it is asked for: most users need one kind or none."""
+    made: Callable[[str], Store] = getattr(importlib.import_module(module), name)
+    return made
 
 
 def _checked(store: Any) -> Store:

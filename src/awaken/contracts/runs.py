@@ -8,6 +8,7 @@ from .inference import InferenceOverride, TokenUsage
 from .lifecycle import RunStatus, Termination
 from .messages import Message
 from .record import Record
+from .state import StoredValue
 from .suspension import Ticket, ToolCallResume
 from .tools import ToolDescriptor
 
@@ -64,6 +65,8 @@ class RunRecord(Record, frozen=True, kw_only=True):
     final_output: str | None = None
     steps: int = 0
     usage: TokenUsage = TokenUsage()
+    bookmark: StoredValue | None = None
+    """Where in a step the run is, in the runtime's own form, for whoever takes it over."""
     created_at: int = 0
     started_at: int | None = None
     finished_at: int | None = None

@@ -15,11 +15,11 @@ from awaken.contracts.errors import (
 )
 from awaken.contracts.lifecycle import Failed, Termination, TicketStatus
 from awaken.contracts.threads import Thread
+from awaken.runtime.delivery import is_own
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.forced_end import Ending, never_begun
 
 from .outages import backoff_ms
-from .ownership import is_own, open_run_of
 from .services import MailboxServices
 
 logger = logging.getLogger(__name__)
@@ -40,6 +40,7 @@ class Failures:
         self, engine: RunEngine, services: MailboxServices, randomness: Callable[[], float]
     ) -> None:
         self._engine = engine
+        self._services = services
         self._store = services.store
         self._clock = services.clock
         self._ids = services.ids
@@ -102,7 +103,7 @@ class Failures:
             return
         release = Release(status=DispatchStatus.DEAD_LETTER, error=_reason(error))
         termination = Failed(message=str(error), code=_code(error))
-        run = await open_run_of(self._store, dispatch.thread_id)
+        run = await self._services.open_run(dispatch.thread_id)
         if run is not None and not is_own(run, dispatch):
             run = None
         if run is None and dispatch.request.continue_run_id is None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from awaken.contracts.bus import Bus, Signal, SignalKind
 from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.runs import RunRecord
 from awaken.contracts.storage import Store
 
 from .config import MailboxConfig
@@ -21,6 +22,12 @@ class MailboxServices:
     clock: Clock
     ids: IdSource
     config: MailboxConfig
+
+    async def open_run(self, thread_id: str) -> RunRecord | None:
+        """The run of a thread that has not ended, or None."""
+        thread = await self.store.load_thread(thread_id)
+        run_id = None if thread is None else thread.open_run_id
+        return None if run_id is None else await self.store.load_run(run_id)
 
     async def tell(self, kind: SignalKind, thread_id: str, run_id: str | None = None) -> None:
         """Tell other processes where to look; what was written counts, heard or not."""

@@ -8,11 +8,11 @@ import msgspec
 
 from awaken.contracts.clock import IdSource
 from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
-from awaken.contracts.errors import IllegalTransition, InvalidInput, LimitExceeded
+from awaken.contracts.errors import IllegalTransition, InvalidInput
 from awaken.contracts.identity import present
-from awaken.contracts.messages import Message, Role
+from awaken.contracts.messages import Message
 from awaken.contracts.runs import RunRecord, RunRequest
-from awaken.runtime.admission import check_id
+from awaken.runtime.admission import check_id, check_message
 from awaken.runtime.limits import Limits
 
 MESSAGE_BYTES = Limits().message_bytes
@@ -49,7 +49,7 @@ def check_submission(request: RunRequest, delivery: Delivery) -> None:
         if present(value := getattr(request, name)):
             check_id(name, value)
     for message in request.messages:
-        _check_message(message)
+        check_message(message, MESSAGE_BYTES)
     _check_delivery(request, delivery)
 
 
@@ -139,19 +139,6 @@ def digest(content: Any) -> str:
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(what="The request", problem=str(error)) from error
     return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
-def _check_message(message: Message) -> None:
-    if message.role not in (Role.USER, Role.SYSTEM):
-        raise InvalidInput(what="A message of the request", problem=f"role '{message.role}'")
-    if message.id is not None:
-        check_id("message id", message.id)
-    try:
-        size = len(msgspec.json.encode(message))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(what="A message of the request", problem=str(error)) from error
-    if size > MESSAGE_BYTES:
-        raise LimitExceeded(what="A message of the request", size=size, limit=MESSAGE_BYTES)
 
 
 def _check_delivery(request: RunRequest, delivery: Delivery) -> None:

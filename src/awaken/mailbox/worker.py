@@ -14,6 +14,7 @@ from awaken.contracts.dispatch import InputMode, RunDispatch
 from awaken.contracts.errors import LeaseLost, ThreadBusy
 from awaken.contracts.lifecycle import Cancelled
 from awaken.runtime.active_runs import ActiveRun
+from awaken.runtime.delivery import is_own
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.leases import Lease, RunHandedOver
 
@@ -21,7 +22,6 @@ from .failures import Failures
 from .heartbeat import Heartbeat
 from .mailbox import INTERRUPT, Mailbox
 from .outages import Outage
-from .ownership import is_own, open_run_of
 
 logger = logging.getLogger(__name__)
 
@@ -186,7 +186,7 @@ class Worker:
 
     async def _make_way(self, dispatch: RunDispatch) -> None:
         """End the run that an interrupt found on its thread, if nobody has ended it yet."""
-        run = await open_run_of(self._services.store, dispatch.thread_id)
+        run = await self._services.open_run(dispatch.thread_id)
         if run is not None and not is_own(run, dispatch):
             await self._engine.end_by_force(
                 dispatch.thread_id, Cancelled(cause=INTERRUPT), token=dispatch.claim_token

@@ -27,7 +27,7 @@ from awaken.contracts.threads import Thread
 from awaken.contracts.transcript import Transcript
 
 from .alarm import Alarm
-from .bookmark import BOOKMARK, read_bookmark
+from .bookmark import read_bookmark
 from .cancellation import CancellationToken
 from .inbox import Inbox
 from .journal import Journal
@@ -72,7 +72,7 @@ class Admission:
             LimitExceeded: A message is too large.
         """
         for message in messages:
-            _check_message(message, self._services.limits.message_bytes)
+            check_message(message, self._services.limits.message_bytes)
 
     async def prepare(self, request: RunRequest, thread_id: str) -> Run:
         """Select the agent and the run, and restore what they need.
@@ -106,7 +106,7 @@ class Admission:
         run_id = run.identity.run_id
         restore(
             run,
-            read_bookmark(checkout.run_state.get(BOOKMARK)),
+            read_bookmark(run.record.bookmark),
             await self._store.list_tool_records(run_id),
             await self._store.find_checkpoint(run_id) if self._store.is_shared else None,
         )
@@ -252,12 +252,21 @@ def check_id(name: str, value: str) -> None:
         raise InvalidInput(what=name, problem="it has characters that cannot be printed")
 
 
-def _check_message(message: Message, limit: int) -> None:
+def check_message(message: Message, limit: int) -> None:
+    """Refuse a message that nobody may send to a run.
+
+    Raises:
+        InvalidInput: It is not from a user or the system, its id is malformed, or it has no JSON
+            form.
+        LimitExceeded: It is larger than `limit` bytes.
+    """
     if message.role not in (Role.USER, Role.SYSTEM):
         raise InvalidInput(what="A message of the request", problem=f"role '{message.role}'")
+    if message.id is not None:
+        check_id("message id", message.id)
     try:
         size = len(msgspec.json.encode(message))
-    except (UnicodeEncodeError, TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(what="A message of the request", problem=str(error)) from error
     if size > limit:
         raise LimitExceeded(what="A message of the request", size=size, limit=limit)
@@ -303,8 +312,7 @@ def _restored(checkout: Checkout, agent: ResolvedAgent, previous: RunRecord | No
     if checkout.state:
         state.restore(checkout.state)
     if previous is not None:
-        stored = checkout.run_state
-        state.restore({name: stored[name] for name in stored if name != BOOKMARK})
+        state.restore(checkout.run_state)
     return state
 
 

@@ -1,6 +1,6 @@
-"""The bookmark: where in a step a run is, kept with every commit of a run that others may continue.
+"""The bookmark: where in a step a run is, kept in the record of a run that others may continue.
 
-The record of a run counts finished steps. The bookmark says what of the next one is durable: what
+The record counts finished steps. The bookmark says what of the next one is durable: what
 was announced, which hooks have acted, what the model's answer left open. So a process that takes
 the run over neither repeats nor forgets any of it.
 """
@@ -15,7 +15,6 @@ from awaken.contracts.state import StoredValue
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.tool_results import ToolResult
 
-BOOKMARK = "__runtime.bookmark"
 _VERSION = 1
 
 
@@ -64,7 +63,7 @@ _decode = msgspec.json.Decoder(Bookmark).decode
 
 
 def stored_bookmark(bookmark: Bookmark) -> StoredValue:
-    """The bookmark as a run-scoped value."""
+    """The bookmark as a run's record keeps it."""
     return StoredValue(version=_VERSION, data=msgspec.Raw(msgspec.json.encode(bookmark)))
 
 

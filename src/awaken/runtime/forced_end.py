@@ -28,7 +28,7 @@ from awaken.contracts.suspension import Ticket
 from awaken.contracts.threads import Thread
 from awaken.contracts.tool_results import ToolResult
 
-from .bookmark import BOOKMARK, Bookmark, read_bookmark
+from .bookmark import Bookmark, read_bookmark
 from .recovery import latest_turn
 from .resolution.resolver import DEFAULT_AGENT
 from .tool_calls.results import shown_text
@@ -51,7 +51,7 @@ def forced_end(checkout: Checkout, ending: Ending) -> Commit | None:
     record = checkout.open_run
     if record is None:
         return None
-    mark = read_bookmark(checkout.run_state.get(BOOKMARK)) or Bookmark(step=record.steps)
+    mark = read_bookmark(record.bookmark) or Bookmark(step=record.steps)
     step = max(mark.step, record.steps)
     metadata = MessageMetadata(run_id=record.run_id, step_index=step - 1 if step else None)
     answer, open_calls = latest_turn(checkout.messages)
@@ -167,6 +167,7 @@ def _ended(record: RunRecord, response: str, ending: Ending) -> RunRecord:
         status=RunStatus.DONE,
         waiting=None,
         termination=ending.termination,
+        bookmark=None,
         final_output=response or None,
         finished_at=ending.now_ms,
         updated_at=ending.now_ms,

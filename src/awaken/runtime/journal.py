@@ -97,10 +97,6 @@ class Journal:
         """Whether run-scoped state waits that a commit before did not bring in."""
         return bool(self._run_state)
 
-    def keep(self, name: str, value: StoredValue) -> None:
-        """Put a run-scoped value into the next commit, beside the run's own state."""
-        self._run_state[name] = value
-
     async def flush(
         self,
         state: StateStore,

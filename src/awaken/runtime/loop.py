@@ -7,7 +7,7 @@ the only way out. No storage, provider or protocol is named here.
 import asyncio
 import logging
 
-from awaken.contracts.errors import AwakenError, ThreadClaimed
+from awaken.contracts.errors import AwakenError, StoreUnavailable, ThreadClaimed
 from awaken.contracts.events import ErrorEvent
 from awaken.contracts.lifecycle import (
     Cancelled,
@@ -41,6 +41,7 @@ async def run_loop(run: Run) -> Termination:
         LeaseLost: Somebody else has the thread; nothing more was written.
         ThreadClaimed: Somebody else has the thread; nothing was written.
         RunHandedOver: The run stops here to be continued elsewhere.
+        StoreUnavailable: The store was away; a run that was delivered can be delivered again.
     """
     termination = await _drive(run)
     if (reason := run.stopped_by) is not None:
@@ -63,6 +64,9 @@ async def _drive(run: Run) -> Termination:
         # Nobody cancelled the run: foreign code raised this by itself.
         return Failed(message="a provider or a plugin cancelled itself", code="internal_error")
     except AwakenError as error:
+        if isinstance(error, StoreUnavailable) and run.is_delivered:
+            # The store will come back, and whoever gets the run then goes on from its last commit.
+            run.journal.close(error)
         return Failed(message=str(error), code=error.code)
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise

@@ -31,7 +31,7 @@ from awaken.contracts.suspension import Ticket
 from awaken.contracts.transcript import Transcript
 
 from .alarm import Alarm
-from .bookmark import BOOKMARK, Answered, Bookmark, Owed, stored_bookmark
+from .bookmark import Answered, Bookmark, Owed, stored_bookmark
 from .cancellation import CancellationToken, TaskCancels
 from .inbox import Inbox
 from .journal import Journal
@@ -179,6 +179,12 @@ class Run:
         return self.journal.closed_by
 
     @property
+    def is_delivered(self) -> bool:
+        """Whether it executes for a dispatch, which is delivered again if it stops here."""
+        lease = self.journal.lease
+        return lease is not None and lease.dispatch_id is not None
+
+    @property
     def is_cancelled(self) -> bool:
         """Whether somebody cancelled the run."""
         return self.token.cause is not None
@@ -277,9 +283,11 @@ class Run:
             # Changed state goes along with the record of the run that it belongs to.
             return self.record if self.state.changed or self.journal.has_run_state else None
         self.record = msgspec.structs.replace(
-            self.record, usage=self.usage, active_agent_id=self.identity.active_agent_id
+            self.record,
+            usage=self.usage,
+            active_agent_id=self.identity.active_agent_id,
+            bookmark=stored_bookmark(self._bookmark()),
         )
-        self.journal.keep(BOOKMARK, stored_bookmark(self._bookmark()))
         return self.record
 
     def _bookmark(self) -> Bookmark:
@@ -313,6 +321,7 @@ class Run:
         A run that ends or waits lets its thread go in the same commit.
         """
         is_running = status is RunStatus.RUNNING
+        is_kept = is_running and self.journal.lease is not None
 
         def record() -> RunRecord:
             now = self.services.clock.now_ms()
@@ -325,11 +334,10 @@ class Run:
                 final_output=None if is_running else self.response or None,
                 steps=self.step - 1 if self.is_step_open else self.step,
                 usage=self.usage,
+                bookmark=stored_bookmark(self._bookmark()) if is_kept else None,
                 finished_at=now if status is RunStatus.DONE else None,
                 updated_at=now,
             )
-            if is_running and self.journal.lease is not None:
-                self.journal.keep(BOOKMARK, stored_bookmark(self._bookmark()))
             return self.record
 
         lease = self.journal.lease

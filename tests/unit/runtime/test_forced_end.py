@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
@@ -15,7 +16,7 @@ from awaken.contracts.runs import RunRecord, RunRequest, Waiting, WaitingReason
 from awaken.contracts.storage import Checkout, Commit, CommitReceipt
 from awaken.contracts.suspension import Ticket
 from awaken.contracts.threads import Thread
-from awaken.runtime.bookmark import BOOKMARK, Answered, Bookmark, stored_bookmark
+from awaken.runtime.bookmark import Answered, Bookmark, stored_bookmark
 from awaken.runtime.forced_end import Ending, forced_end, never_begun
 from awaken.stores.memory import MemoryStore
 from awaken.testing import assert_valid_events, assert_valid_transcript
@@ -40,8 +41,7 @@ def view(run: RunRecord = RUN, **more: Any) -> Checkout:
     fields = {
         "thread": Thread(id="t", version=4),
         "messages": messages,
-        "open_run": run,
-        "run_state": {BOOKMARK: stored_bookmark(MARK)},
+        "open_run": msgspec.structs.replace(run, bookmark=stored_bookmark(MARK)),
     }
     return Checkout(**(fields | more))
 

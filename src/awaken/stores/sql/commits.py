@@ -21,7 +21,7 @@ from .queues import find as find_dispatch
 from .session import Row, Session
 
 THREAD_STATE, RUN_STATE = 0, 1
-LOOK_BACK = 8
+LOOK_BACK = 4
 """Among how many latest commits an id is looked for that could be used a second time."""
 LOOK_BACK_REFUSED = 256
 """The same for a commit that is refused anyway; what is found only tells why."""
@@ -105,6 +105,9 @@ async def save_checkpoint(
         # The run is over: no commit would ever remove it.
         return
     await session.run("save_checkpoint", checkpoint.run_id, head.no, rows.packed(checkpoint))
+    if not head.has_checkpoint:
+        head.has_checkpoint = True
+        await save_head(session, head)
 
 
 class _Known:
@@ -284,9 +287,9 @@ async def _write_parts(session: Session, head: StoredHead, commit: Commit) -> No
             raise InvalidRecord(what=f"Ticket '{ticket.ticket_id}'", problem=problem)
     for entry in commit.outbox:
         await session.run("add_outbox", entry.entry_id, head.no, rows.packed(entry))
-    run_id = run_of(head, commit)
-    if run_id is not None:
-        await session.run("delete_checkpoint", run_id)
+    if head.has_checkpoint:
+        await session.run("delete_checkpoints", head.no)
+        head.has_checkpoint = False
 
 
 async def _write_state(

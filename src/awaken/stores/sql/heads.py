@@ -25,6 +25,7 @@ class _Shown(msgspec.Struct, array_like=True, frozen=True, kw_only=False, gc=Fal
     open_calls: OpenCalls = {}
     live_tickets: tuple[str, ...] = ()
     run_count: int = 0
+    has_checkpoint: bool = False
 
 
 _SHOWN = msgspec.json.Decoder(_Shown)
@@ -33,7 +34,15 @@ _SHOWN = msgspec.json.Decoder(_Shown)
 class StoredHead(ThreadHead):
     """A thread's head with what only a SQL store has to know."""
 
-    __slots__ = ("no", "purged_seq", "queued", "run_count", "served_at")
+    __slots__ = (
+        "has_checkpoint",
+        "no",
+        "purged_seq",
+        "queued",
+        "run_count",
+        "served_at",
+        "ticket_ids",
+    )
 
     def __init__(self, row: Row) -> None:
         shown = _shown(row)
@@ -46,6 +55,9 @@ class StoredHead(ThreadHead):
         self.updated_at = row[5]
         self.open_calls = shown.open_calls
         self.run_count = shown.run_count
+        self.has_checkpoint = shown.has_checkpoint
+        """Whether a turn was being streamed, so that the next commit has something to remove."""
+        self.ticket_ids = shown.live_tickets
         if row[9] is not None:
             self.claim = HeldClaim(
                 token=row[9], worker_id=row[10], dispatch_id=row[11], cancel_cause=row[12]
@@ -71,6 +83,7 @@ class StoredHead(ThreadHead):
             self.open_calls,
             tuple(self.live_tickets),
             self.run_count,
+            self.has_checkpoint,
         )
         counts = (self.version, self.message_count, self.event_seq)
         return tied(rows.packed(kept), shown.id, *counts, self.updated_at, shown.latest_run_id)
@@ -79,13 +92,13 @@ class StoredHead(ThreadHead):
 async def find_head(session: Session, thread_id: str) -> StoredHead | None:
     """Read a thread's head with its runs and live tickets."""
     row = await session.one("find_thread", thread_id)
-    return None if row is None else await _completed(session, StoredHead(row), row)
+    return None if row is None else await _completed(session, StoredHead(row))
 
 
 async def locked_head(session: Session, thread_id: str) -> StoredHead | None:
     """Read a thread's head; until the transaction ends nobody else writes to the thread."""
     row = await session.one("lock_thread", thread_id)
-    return None if row is None else await _completed(session, StoredHead(row), row)
+    return None if row is None else await _completed(session, StoredHead(row))
 
 
 async def made_head(session: Session, thread_id: str) -> StoredHead:
@@ -148,13 +161,13 @@ async def run_with(session: Session, run_id: str | None) -> RunRecord | None:
     return None if row is None else rows.unpacked(row[0], rows.RUN, f"Run '{run_id}'")
 
 
-async def _completed(session: Session, head: StoredHead, row: Row) -> StoredHead:
+async def _completed(session: Session, head: StoredHead) -> StoredHead:
     shown = head.shown
     head.latest_run = await run_with(session, shown.latest_run_id)
     if shown.open_run_id is not None:
         is_latest = shown.open_run_id == shown.latest_run_id
         head.open_run = head.latest_run if is_latest else await run_with(session, shown.open_run_id)
-    for ticket_id in _shown(row).live_tickets:
+    for ticket_id in head.ticket_ids:
         found = await session.one("find_ticket", ticket_id)
         assert found is not None
         head.live_tickets[ticket_id] = rows.unpacked(found[0], rows.TICKET, f"Ticket '{ticket_id}'")

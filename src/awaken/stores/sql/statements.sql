@@ -193,9 +193,6 @@ ON CONFLICT (run_id) DO UPDATE SET record = excluded.record
 -- name: find_checkpoint
 SELECT record FROM checkpoints WHERE run_id = $1
 
--- name: delete_checkpoint
-DELETE FROM checkpoints WHERE run_id = $1
-
 -- name: delete_checkpoints
 DELETE FROM checkpoints WHERE thread_no = $1
 

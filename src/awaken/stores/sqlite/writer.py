@@ -113,6 +113,9 @@ class Writer:
             connection = self._opened()
             session = SqliteSession(connection, self._now)
             connection.execute("BEGIN IMMEDIATE")
+            if len(batch) == 1:
+                _run_alone(connection, session, batch[0])
+                return
             for job in batch:
                 _run(connection, session, job)
             connection.execute("COMMIT")
@@ -152,6 +155,19 @@ def driven(work: Awaitable[T]) -> T:
         return result
     message = "the work waits for something outside of its transaction"
     raise RuntimeError(message)
+
+
+def _run_alone(connection: sqlite3.Connection, session: Session, job: Job) -> None:
+    """Run the only job of a batch: the transaction is all its own."""
+    try:
+        job.result = driven(job.work(session))
+    except FAULTS:
+        raise
+    except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the job
+        job.error = error
+        connection.execute("ROLLBACK")
+    else:
+        connection.execute("COMMIT")
 
 
 def _run(connection: sqlite3.Connection, session: Session, job: Job) -> None:
