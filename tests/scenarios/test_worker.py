@@ -256,7 +256,7 @@ def test_a_run_that_died_in_its_middle_can_be_replayed_as_a_new_one() -> None:
 def test_a_permanent_failure_buries_a_dispatch_after_one_attempt() -> None:
     async def scenario() -> None:
         truth, model = TruthStore(), Talking()
-        async with Node(truth, [model.agent()]) as node:
+        async with Node(truth, [model.agent()], unknown_agent_ms=0) as node:
             lost = await node.submit("x", agent_id="nobody")
             served = await node.submit("y")
             ended = await settled(truth, lost.dispatch_id)
@@ -375,6 +375,30 @@ def test_a_refused_decision_is_buried_and_its_run_waits_on() -> None:
     simulated(scenario)
 
 
+def test_workers_with_different_agents_leave_each_other_what_is_theirs() -> None:
+    async def scenario() -> None:
+        truth, model = TruthStore(), Talking()
+        stranger = Agent("other", model=ScriptedModel([]))
+        async with Node(truth, [stranger], name="b"):
+            async with Node(truth, [model.agent()], name="a") as node:
+                sent = [await node.submit("go", thread_id=f"t{number}") for number in range(12)]
+                ended = [await settled(truth, it.dispatch_id) for it in sent]
+                assert {it.status for it in ended} == {DispatchStatus.ACKED}
+                assert max(it.attempt_count for it in ended) == 1
+            nobody = await node.submit("left alone")
+            # Long enough for many tries, not for the end of patience.
+            await asyncio.sleep(600)
+            waiting = await truth.find_dispatch(nobody.dispatch_id)
+            assert waiting is not None
+            assert waiting.attempt_count <= 1
+            assert not waiting.status.is_terminal
+            await asyncio.sleep(3600)
+            given_up = await settled(truth, nobody.dispatch_id)
+            assert given_up.status is DispatchStatus.DEAD_LETTER
+
+    simulated(scenario)
+
+
 def test_an_unknown_agent_does_not_end_the_run_that_waits_on_the_thread() -> None:
     async def scenario() -> None:
         truth = TruthStore()
@@ -395,7 +419,7 @@ def test_a_run_that_cannot_be_recovered_is_ended_whichever_dispatch_continued_it
         truth, door, asking = TruthStore(), Door(), Asking()
         model = ScriptedModel([ToolCalls([("ask", {"question": "?"})]), door.answer])
         agent = Agent("agent", model=model, tools=asking.tools)
-        config = {"lease_ms": 1000, "renew_ms": 300, "sweep_ms": 200}
+        config = {"lease_ms": 1000, "renew_ms": 300, "sweep_ms": 200, "unknown_agent_ms": 0}
         async with Node(truth, [agent], **config) as node:
             receipt = await node.submit()
             await open_ticket(truth)

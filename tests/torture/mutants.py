@@ -60,7 +60,9 @@ def main() -> None:
     failures = []
     for verdict in sorted(verdicts, key=lambda it: (bool(it.mutant.edits), it.mutant.name)):
         wanted = "caught" if verdict.mutant.edits else "missed"
-        print(f"  {verdict.outcome:15} {verdict.mutant.name:50} {verdict.mutant.stage}")
+        is_sound = not verdict.mutant.edits and verdict.outcome == wanted
+        shown = "passes" if is_sound else verdict.outcome
+        print(f"  {shown:15} {verdict.mutant.name:50} {verdict.mutant.stage}")
         if verdict.outcome != wanted:
             failures.append(f"{verdict.mutant.name}: {verdict.outcome} by {verdict.mutant.stage}")
     counts = {"planted": len(chosen), "stages that pass without a bug": len(sound)}

@@ -110,6 +110,8 @@ class AgentRuntime:
         config = converted("mailbox", options.get("mailbox") or MailboxConfig(), MailboxConfig)
         self._node = Node(self.store, self._clock, ids, config, options.get("bus"))
         self._has_worker = options.get("has_worker", self.store.is_shared)
+        # In memory a worker is needed as soon as something is queued, unless somebody forbids it.
+        self._may_work = options.get("has_worker", True)
         self._engine = RunEngine(
             self.store,
             self.registry,
@@ -201,7 +203,8 @@ class AgentRuntime:
         """
         request, delivery = submission(agent_id, input, thread_id, options)
         wanted = converted("mode", mode, InputMode)
-        self._node.start_worker(self._engine)
+        if self._may_work:
+            self._node.start_worker(self._engine)
         return await self._node.mailbox.submit(request, mode=wanted, **delivery)
 
     async def wait(self, run_id: str, *, timeout_ms: int | None = None) -> RunResult:

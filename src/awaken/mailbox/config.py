@@ -25,6 +25,8 @@ class MailboxConfig(StrictRecord, frozen=True, kw_only=True):
     """How many runs one worker executes at once."""
     max_attempts: int = 5
     """How often a dispatch is executed before it becomes a dead letter."""
+    unknown_agent_ms: int = 60 * 60 * 1000
+    """How long a dispatch for an agent that a worker does not have is left to other workers."""
     retry_base_ms: int = 250
     """The longest pause after the first failure; it doubles with each one more."""
     retry_cap_ms: int = 30_000
@@ -53,4 +55,4 @@ class MailboxConfig(StrictRecord, frozen=True, kw_only=True):
             raise InvalidInput(what="retry_base_ms", problem=problem)
 
 
-_LEAST = {"retention_ms": 0, "drain_ms": 0}
+_LEAST = {"retention_ms": 0, "drain_ms": 0, "unknown_agent_ms": 0}

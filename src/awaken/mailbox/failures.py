@@ -10,6 +10,7 @@ from awaken.contracts.errors import (
     InvalidInput,
     InvalidResume,
     LeaseLost,
+    UnknownAgent,
     UnknownTicket,
     UsageError,
 )
@@ -49,15 +50,12 @@ class Failures:
 
     async def settle(self, dispatch: RunDispatch, error: Exception, *, is_stopping: bool) -> None:
         """Requeue or bury a dispatch; if that fails as well, its lease runs out."""
-        logger.warning(
-            "Dispatch '%s' failed at attempt %d of %d: %s",
-            dispatch.dispatch_id,
-            dispatch.attempt_count,
-            dispatch.max_attempts,
-            error,
-            exc_info=not isinstance(error, AwakenError),
-        )
         try:
+            if isinstance(error, UnknownAgent) and (pause_ms := await self._others_turn(dispatch)):
+                logger.info("Dispatch '%s' is left to others: %s", dispatch.dispatch_id, error)
+                await self.give_back(dispatch, pause_ms)
+                return
+            _log(dispatch, error)
             if is_permanent(error):
                 await self._bury(dispatch, error)
             elif is_stopping:
@@ -72,6 +70,16 @@ class Failures:
                 dispatch.dispatch_id,
                 exc_info=True,
             )
+
+    async def _others_turn(self, dispatch: RunDispatch) -> int:
+        """How long another worker, which may have the agent, is let first; 0 when it is too late.
+
+        Workers that share a store need not have the same agents.
+        """
+        age_ms = await self._store.now_ms() - dispatch.created_at
+        if age_ms >= self._config.unknown_agent_ms:
+            return 0
+        return max(min(age_ms, self._config.retry_cap_ms), self._config.retry_base_ms)
 
     async def give_back(self, dispatch: RunDispatch, delay_ms: int = 0) -> None:
         """Requeue a dispatch that was not really tried; the attempt does not count.
@@ -141,6 +149,17 @@ class Failures:
         await self._store.commit(
             never_begun(thread or Thread(id=dispatch.thread_id), dispatch, ending)
         )
+
+
+def _log(dispatch: RunDispatch, error: Exception) -> None:
+    logger.warning(
+        "Dispatch '%s' failed at attempt %d of %d: %s",
+        dispatch.dispatch_id,
+        dispatch.attempt_count,
+        dispatch.max_attempts,
+        error,
+        exc_info=error if not isinstance(error, AwakenError) else None,
+    )
 
 
 def _code(error: Exception) -> str:

@@ -330,7 +330,7 @@ class RunEngine:
 def _is_suspending(active: ActiveRun) -> bool:
     """Whether what is in the slot is about to wait: only then tickets outlast its decided end."""
     run = active.run
-    return run is not None and False
+    return run is not None and run.token.is_sealed and bool(run.tickets)
 
 
 def _attach(run: Run) -> None:

@@ -64,11 +64,19 @@ def packed(value: Any) -> bytes:
     Raises:
         InvalidRecord: The value has no JSON form.
     """
+    return sealed(encoded(value))
+
+
+def encoded(value: Any) -> bytes:
+    """Encode a value.
+
+    Raises:
+        InvalidRecord: The value has no JSON form.
+    """
     try:
-        data = _ENCODE(value)
+        return _ENCODE(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidRecord(what=type(value).__name__, problem=str(error)) from error
-    return sealed(data)
 
 
 def unpacked(
@@ -118,5 +126,5 @@ class EncodedCommit:
             commit.tickets,
             commit.outbox,
         )
-        digest.update(packed(rest))
+        digest.update(encoded(rest))
         return digest.digest()
