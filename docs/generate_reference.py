@@ -26,10 +26,11 @@ from awaken.authoring.agents import Agent
 from awaken.authoring.functions import ToolOptions
 from awaken.bootstrap.agent_runtime import AgentRuntime, RuntimeOptions
 from awaken.bootstrap.decisions import DecisionOptions
-from awaken.bootstrap.requests import RunOptions
+from awaken.bootstrap.requests import DeliveryOptions, RunOptions
 from awaken.cli.main import app
 from awaken.contracts import loop_state
 from awaken.contracts.deltas import ReasoningDelta, TextDelta
+from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import (
     LIVE_EVENTS,
@@ -45,6 +46,8 @@ from awaken.contracts.state import ScheduledActionSpec, StateKey
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.tool_context import ToolContext, ToolState
 from awaken.contracts.tools import ToolDescriptor
+from awaken.mailbox.config import MailboxConfig
+from awaken.mailbox.receipts import SubmitReceipt
 from awaken.runtime.handles import RunHandle
 from awaken.runtime.limits import Limits
 
@@ -125,6 +128,29 @@ MEANINGS: dict[str, dict[str, str]] = {
         "kind": "`execute`, `read`, `edit`, `search` or `other`.",
         "category": "For people and policies.",
         "metadata": "Yours. Never shown to the model.",
+    },
+    "SubmitReceipt": {
+        "dispatch_id": "Names this delivery; `awaken dispatches show` finds it.",
+        "thread_id": "The thread that it goes to.",
+        "status": "How the delivery stood when the receipt was made.",
+        "mode": "`queue`, `steer`, `interrupt` or `resume`.",
+        "is_duplicate": "Whether the same request was submitted before under the same dedupe key.",
+    },
+    "RunDispatch": {
+        "dispatch_id": "Names the delivery.",
+        "thread_id": "The thread that it goes to.",
+        "request": "What is asked for.",
+        "mode": "`queue`, `steer`, `interrupt` or `resume`.",
+        "status": "`queued`, `claimed`, `acked`, `cancelled`, `superseded` or `dead_letter`.",
+        "available_at": "When it is due.",
+        "max_attempts": "How often it is executed before it becomes a dead letter.",
+        "last_error": "Why the last attempt failed, or why it was given up.",
+        "claim_token": "The claim under which it is executed.",
+        "claimed_by": "The worker that has it.",
+        "lease_until": "Until when the claim lasts without a sign of life, as of the claim.",
+        "completed_at": "When the delivery was over.",
+        "created_at": "When it was queued.",
+        "updated_at": "When it last changed.",
     },
     "Limits": {
         "calls_per_step": "Tool calls run in one step. The rest get an error result.",
@@ -551,6 +577,10 @@ PARTS: dict[str, Callable[[], str]] = {
     "tool-options": lambda: options_table(ToolOptions),
     "tool-descriptor": lambda: struct_table(ToolDescriptor),
     "limits": lambda: struct_table(Limits),
+    "mailbox-config": lambda: struct_table(MailboxConfig),
+    "delivery-options": lambda: options_table(DeliveryOptions),
+    "submit-receipt": lambda: struct_table(SubmitReceipt),
+    "run-dispatch": lambda: struct_table(RunDispatch),
     "stop-conditions": stop_table,
     "context-policy": policy_table,
     "inference-override": lambda: struct_table(InferenceOverride),
