@@ -6,41 +6,18 @@ import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from awaken.contracts.errors import StorageError, StoreUnavailable
 from awaken.stores.sql.session import Moment, Session
 
 from .clock import moment
 from .connection import FAULTS, SqliteSession, connected, named_error, prepare
+from .jobs import Job, driven, settle
 
 T = TypeVar("T")
 
 BATCH_MAX = 256
-
-
-class Job:
-    """One transaction that somebody waits for."""
-
-    __slots__ = ("error", "future", "loop", "result", "work")
-
-    def __init__(
-        self, work: Callable[[Session], Awaitable[Any]], loop: asyncio.AbstractEventLoop
-    ) -> None:
-        self.work = work
-        self.loop = loop
-        self.future: asyncio.Future[Any] = loop.create_future()
-        self.result: Any = None
-        self.error: BaseException | None = None
-
-    def settle(self) -> None:
-        """Tell whoever waits; somebody who gave up waiting is not told."""
-        if self.future.done():
-            return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.result)
 
 
 class Writer:
@@ -88,7 +65,7 @@ class Writer:
             except BaseException as error:  # noqa: BLE001 - whoever waits must be told
                 for job in batch:
                     job.error = job.error or error
-            _settle(batch)
+            settle(batch)
         self._drop_connection()
 
     def _next_batch(self) -> list[Job]:
@@ -113,12 +90,10 @@ class Writer:
             connection = self._opened()
             session = SqliteSession(connection, self._now)
             connection.execute("BEGIN IMMEDIATE")
-            if len(batch) == 1:
-                _run_alone(connection, session, batch[0])
-                return
             for job in batch:
-                _run(connection, session, job)
-            connection.execute("COMMIT")
+                _run(connection, session, job, is_alone=len(batch) == 1)
+            if connection.in_transaction:
+                connection.execute("COMMIT")
         except FAULTS as error:
             self._drop_connection()
             failure = named_error(error, self._store)
@@ -145,51 +120,16 @@ class Writer:
             connection.close()
 
 
-def driven(work: Awaitable[T]) -> T:
-    """Run a coroutine that never suspends."""
-    steps = work.__await__()
-    try:
-        next(steps)
-    except StopIteration as ended:
-        result: T = ended.value
-        return result
-    message = "the work waits for something outside of its transaction"
-    raise RuntimeError(message)
-
-
-def _run_alone(connection: sqlite3.Connection, session: Session, job: Job) -> None:
-    """Run the only job of a batch: the transaction is all its own."""
-    try:
-        job.result = driven(job.work(session))
-    except FAULTS:
-        raise
-    except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits for the job
-        job.error = error
-        connection.execute("ROLLBACK")
-    else:
-        connection.execute("COMMIT")
-
-
-def _run(connection: sqlite3.Connection, session: Session, job: Job) -> None:
-    connection.execute("SAVEPOINT job")
+def _run(connection: sqlite3.Connection, session: Session, job: Job, *, is_alone: bool) -> None:
+    """Run a job; one that fails is undone, together with the transaction if that is all its own."""
+    if not is_alone:
+        connection.execute("SAVEPOINT job")
     try:
         job.result = driven(job.work(session))
     except FAULTS:
         raise
     except BaseException as error:  # noqa: BLE001 - it belongs to the job, not to the batch
         job.error = error
-        connection.execute("ROLLBACK TO job")
-    connection.execute("RELEASE job")
-
-
-def _settle(batch: list[Job]) -> None:
-    """Wake each event loop once."""
-    for loop in {job.loop for job in batch}:
-        jobs = [job for job in batch if job.loop is loop]
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(_settle_all, jobs)
-
-
-def _settle_all(jobs: list[Job]) -> None:
-    for job in jobs:
-        job.settle()
+        connection.execute("ROLLBACK" if is_alone else "ROLLBACK TO job")
+    if not is_alone:
+        connection.execute("RELEASE job")

@@ -1,0 +1,58 @@
+"""Work that is handed to another thread, and told back to the event loop that waits for it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from awaken.stores.sql.session import Session
+
+T = TypeVar("T")
+
+
+class Job:
+    """One transaction that somebody waits for."""
+
+    __slots__ = ("error", "future", "loop", "result", "work")
+
+    def __init__(
+        self, work: Callable[[Session], Awaitable[Any]], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.work = work
+        self.loop = loop
+        self.future: asyncio.Future[Any] = loop.create_future()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def settle(self) -> None:
+        """Tell whoever waits; somebody who gave up waiting is not told."""
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+def driven(work: Awaitable[T]) -> T:
+    """Run a coroutine that never suspends."""
+    steps = work.__await__()
+    try:
+        next(steps)
+    except StopIteration as ended:
+        result: T = ended.value
+        return result
+    message = "the work waits for something outside of its transaction"
+    raise RuntimeError(message)
+
+
+def settle(batch: list[Job]) -> None:
+    """Wake each event loop once."""
+    for loop in {job.loop for job in batch}:
+        jobs = [job for job in batch if job.loop is loop]
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_settle_all, jobs)
+
+
+def _settle_all(jobs: list[Job]) -> None:
+    for job in jobs:
+        job.settle()

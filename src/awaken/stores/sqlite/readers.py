@@ -1,0 +1,74 @@
+"""Reader threads: each has its own connection, and none ever waits for a writer."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TypeVar
+
+from awaken.stores.sql.session import Moment, Session
+
+from .connection import FAULTS, SqliteSession, connected, named_error
+from .jobs import Job, driven, settle
+
+T = TypeVar("T")
+
+
+class Readers:
+    """Runs work on consistent views. A connection that has seen an error is not used again."""
+
+    def __init__(self, path: Path, store: str, now: Callable[[], Moment], count: int) -> None:
+        self._path = path
+        self._store = store
+        self._now = now
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        """What waits; None is the last thing that ever comes."""
+        self._threads = [
+            threading.Thread(target=self._serve, name=f"awaken reader {store}", daemon=True)
+            for _ in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, work: Callable[[Session], Awaitable[T]]) -> "asyncio.Future[T]":
+        """Hand over a job."""
+        job = Job(work, asyncio.get_running_loop())
+        self._jobs.put(job)
+        return job.future
+
+    def close(self) -> None:
+        """Finish what was handed over, then end the threads. Blocks."""
+        self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _serve(self) -> None:
+        connection: sqlite3.Connection | None = None
+        while (job := self._jobs.get()) is not None:
+            connection = self._read(connection, job)
+            settle([job])
+        # For the next thread.
+        self._jobs.put(None)
+        if connection is not None:
+            connection.close()
+
+    def _read(self, connection: sqlite3.Connection | None, job: Job) -> sqlite3.Connection | None:
+        """Run a job; returns the connection to use next time, none after an error of its own."""
+        try:
+            if connection is None:
+                connection = connected(self._path, self._store, is_writer=False)
+            connection.execute("BEGIN")
+            try:
+                job.result = driven(job.work(SqliteSession(connection, self._now)))
+            finally:
+                connection.execute("COMMIT")
+        except FAULTS as error:
+            job.error = named_error(error, self._store)
+            if connection is not None:
+                connection.close()
+            return None
+        except BaseException as error:  # noqa: BLE001 - whoever waits must be told
+            job.error = error
+        return connection
