@@ -287,7 +287,7 @@ class MailboxMachine(RuleBasedStateMachine):
         )
         line.open_run, line.is_waiting = (None if move == "end" else run), move == "wait"
         for found in inputs:
-            found.run = run
+            found.taken_by = run if run != found.run else None
             self.model.end(found, ACKED)
         if move != "go on":
             line.hold = None

@@ -1,4 +1,4 @@
-"""Control that comes between two moments: a run that is about to wait, one that goes on elsewhere."""
+"""Control that comes between two moments: a run is about to wait, or just goes on elsewhere."""
 
 import asyncio
 from collections.abc import Callable
@@ -71,9 +71,7 @@ def test_a_decision_reaches_a_run_that_goes_on_with_another_one_in_another_proce
         agent = Agent("agent", model=ScriptedModel([calls, "done"]), tools=[ask])
 
         def runtime(*, has_worker: bool) -> AgentRuntime:
-            return AgentRuntime(
-                [agent], store=store, clock=LoopClock(), mailbox=PATIENT, has_worker=has_worker
-            )
+            return AgentRuntime([agent], store=store, mailbox=PATIENT, has_worker=has_worker)
 
         async with runtime(has_worker=True) as there, runtime(has_worker=False) as here:
             await there.run("agent", "go", thread_id="t", run_id_hint="r")
@@ -84,5 +82,19 @@ def test_a_decision_reaches_a_run_that_goes_on_with_another_one_in_another_proce
             while (await there.wait("r")).status is not RunStatus.DONE:
                 await asyncio.sleep(0.1)
         assert heard == ["one", "two"]
+
+    simulated(scenario)
+
+
+def test_a_runtime_that_must_not_work_only_queues_what_is_submitted() -> None:
+    async def scenario() -> None:
+        store = MemoryStore(clock=LoopClock(), is_shared=True)
+        agent = Agent("agent", model=ScriptedModel(["done"]))
+        async with AgentRuntime(
+            [agent], store=store, clock=LoopClock(), has_worker=False
+        ) as runtime:
+            receipt = await runtime.submit("agent", "go", thread_id="t")
+            await asyncio.sleep(60)
+            assert (await runtime.get_run(receipt.run_id)).status is RunStatus.CREATED
 
     simulated(scenario)

@@ -523,7 +523,7 @@ def test_steering_that_waits_in_the_store_is_taken_in_at_the_next_step_and_acked
         assert [it.text for it in commit.messages if it.text == "faster"] == ["faster"]
         dispatch = await store.find_dispatch("d-s-faster")
         assert dispatch is not None
-        assert (dispatch.status, dispatch.run_id) == (DispatchStatus.ACKED, "r")
+        assert (dispatch.status, dispatch.taken_by) == (DispatchStatus.ACKED, "r")
 
     simulated(scenario)
 

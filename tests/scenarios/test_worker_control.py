@@ -188,7 +188,7 @@ def test_steering_reaches_the_run_that_executes() -> None:
             let_go.set()
             await settled(truth, receipt.dispatch_id)
             taken = await settled(truth, steered.dispatch_id)
-            assert (taken.status, taken.run_id) == (DispatchStatus.ACKED, receipt.run_id)
+            assert (taken.status, taken.taken_by) == (DispatchStatus.ACKED, receipt.run_id)
         checkout = await truth.checkout("t")
         assert checkout is not None
         assert [it.id for it in checkout.messages if it.text == "left"] == [*steered.message_ids]

@@ -15,10 +15,18 @@ import time
 
 STAGES: tuple[tuple[str, str, str], ...] = (
     ("sweep", "--layer store --points 600", "--layer store --points 0"),
-    ("sweep", "--failpoints --points 1000", "--failpoints --points 0"),
+    ("sweep", "--failpoints --points 600", "--failpoints --points 0"),
+    ("runtime_sweep", "", "--full"),
     ("kill9", "--cycles 3000 --workers 2", "--cycles 100000 --workers 2"),
+    ("worker_kills", "--cycles 60 --clients 20", "--cycles 1000 --clients 20"),
     ("powerloss", "--trials 3000", "--trials 200000"),
-    ("mutants", "--rotate 4", ""),
+    ("pgchaos", "--restarts 40 --cuts 100", "--restarts 1000 --cuts 1000"),
+    ("schedule_sweep", "--schedules 20000", "--schedules 1000000"),
+    ("starvation", "", ""),
+    ("leaks", "--runs 5000", "--runs 100000"),
+    ("mutants", "--rotate 2", ""),
+    ("runtime_mutants", "--rotate 1", ""),
+    ("chaos_mutants", "--rotate 1", ""),
 )
 
 
@@ -32,12 +40,12 @@ def main() -> None:
     rows, worst = [], 0
     for name, small, full in STAGES:
         arguments = (full if is_full else small).split()
-        began = time.monotonic()
+        began = time.perf_counter()
         code = _stage(name, arguments)
         worst = max(worst, code)
         verdict = "ok" if code == 0 else "FAILED"
         rows.append(
-            f"{verdict:>6}  {time.monotonic() - began:6.0f} s  {name} {' '.join(arguments)}"
+            f"{verdict:>6}  {time.perf_counter() - began:6.0f} s  {name} {' '.join(arguments)}"
         )
     print("\n".join(["", "torture:", *rows]), flush=True)
     sys.exit(worst)

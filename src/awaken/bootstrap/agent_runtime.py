@@ -200,12 +200,15 @@ class AgentRuntime:
             InvalidInput: An argument is malformed; nothing was written.
             QueueFull: Too much is queued; says when to try again.
             DedupeConflict: The dedupe key was used for another request.
+            InvalidResume: With `resume`, no run of the thread waits.
         """
         request, delivery = submission(agent_id, input, thread_id, options)
         wanted = converted("mode", mode, InputMode)
+        receipt = await self._control.submit(request, wanted, delivery)
         if self._may_work:
+            # In memory nobody works before there is something to do.
             self._node.start_worker(self._engine)
-        return await self._node.mailbox.submit(request, mode=wanted, **delivery)
+        return receipt
 
     async def wait(self, run_id: str, *, timeout_ms: int | None = None) -> RunResult:
         """Wait until a run ends or waits for a decision, wherever it executes.
@@ -225,7 +228,7 @@ class AgentRuntime:
     async def cancel_and_wait(self, id_: str, *, timeout_ms: int = 5_000) -> bool:
         """Cancel and wait until the thread is free again."""
         check_text("run or thread id", id_, "run_id")
-        return await self._engine.cancel_and_wait(id_, timeout_ms)
+        return await self._control.cancel_and_wait(id_, timeout_ms)
 
     async def decide(
         self,

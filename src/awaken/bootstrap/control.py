@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-from awaken.contracts.bus import Signal
 from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
 from awaken.contracts.errors import (
     InvalidResume,
+    StorageError,
     ThreadBusy,
     UnknownAgent,
     UnknownRun,
@@ -27,9 +27,12 @@ from awaken.contracts.runs import (
     SteerReceipt,
 )
 from awaken.contracts.suspension import ToolCallResume
+from awaken.mailbox.receipts import SubmitReceipt
 from awaken.runtime.engine import RunEngine
+from awaken.runtime.leases import RunHandedOver
 
 from .node import Node
+from .requests import DeliveryOptions
 
 _AT_REST = (RunStatus.WAITING, RunStatus.DONE)
 
@@ -43,19 +46,28 @@ class RunControl:
         self._store = node.store
 
     async def wait(self, run_id: str, timeout_ms: int | None) -> RunResult:
-        """Wait until a run ends or waits for a decision.
+        """Wait until a run ends or waits for a decision, however often it changes hands.
+
+        Input that another run took in comes to what that run comes to.
 
         Raises:
             UnknownRun: There is no such run.
             TimeoutError: It takes too long.
         """
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-            if self._engine.active.of_run(run_id) is None:
-                await self._come_to_rest(run_id)
-            try:
-                return await self._engine.wait(run_id)
-            except UnknownRun:
-                return _undelivered(await self._dispatch(run_id))
+            while True:
+                taken_by = await self._come_to_rest(run_id)
+                try:
+                    result = await self._engine.wait(taken_by)
+                except UnknownRun:
+                    return _undelivered(await self._dispatch(taken_by))
+                except (StorageError, RunHandedOver):
+                    if not self._store.is_shared:
+                        raise
+                    # This attempt is over, not the run: look again where it is.
+                    continue
+                if result.status in _AT_REST or not self._store.is_shared:
+                    return result
 
     async def record(self, run_id: str) -> RunRecord:
         """Return a run's record; of one that is still queued, what it will begin with.
@@ -64,7 +76,39 @@ class RunControl:
             UnknownRun: There is no such run.
         """
         record = await self._store.load_run(run_id)
-        return record if record is not None else _before(await self._dispatch(run_id))
+        if record is not None:
+            return record
+        dispatch = await self._dispatch(run_id)
+        if dispatch.taken_by is not None:
+            return await self.record(dispatch.taken_by)
+        return _before(dispatch)
+
+    async def submit(
+        self, request: RunRequest, mode: InputMode, delivery: DeliveryOptions
+    ) -> SubmitReceipt:
+        """Send input to a thread; a run that executes here hears of it at once."""
+        receipt = await self._node.mailbox.submit(request, mode=mode, **delivery)
+        active = self._engine.active.of_thread(receipt.thread_id)
+        if active is not None and mode is not InputMode.QUEUE:
+            active.look_for_input()
+        return receipt
+
+    async def cancel_and_wait(self, id_: str, timeout_ms: int) -> bool:
+        """Cancel, and wait until it holds; False when nothing was there or it takes too long."""
+        if self._engine.active.find(id_) is not None:
+            return await self._engine.cancel_and_wait(id_, timeout_ms)
+        thread = await self._store.load_thread(id_)
+        run_id = (thread.open_run_id if thread is not None else None) or id_
+        if not await self.cancel(id_):
+            return False
+        try:
+            await self.wait(run_id, timeout_ms)
+        except TimeoutError:
+            return False
+        except UnknownRun:
+            # Only queued input had that id: it never starts.
+            return True
+        return True
 
     async def cancel(self, id_: str) -> bool:
         """Cancel by run, thread or dispatch id; False when there is nothing to cancel."""
@@ -114,33 +158,39 @@ class RunControl:
             is_accepted=True, run_id=running.run_id, message_ids=receipt.message_ids
         )
 
-    async def _come_to_rest(self, run_id: str) -> None:
-        """Wait for a run that is queued or executes elsewhere."""
+    async def _come_to_rest(self, run_id: str) -> str:
+        """Wait for a run that is queued or executes elsewhere; returns the run that it became."""
         changed = asyncio.Event()
-
-        def hear(signal: Signal) -> None:
-            if signal.run_id == run_id:
-                changed.set()
-
+        unsubscribe = self._node.bus.subscribe(lambda _: changed.set())
         pause = self._node.mailbox.services.config.poll_ms / 1000
-        unsubscribe = self._node.bus.subscribe(hear)
         try:
-            while not await self._is_at_rest(run_id):
+            while (became := await self._at_rest(run_id)) is None:
                 # Signals may be lost: the store is asked from time to time.
                 with suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), pause)
                 changed.clear()
+            return became
         finally:
             unsubscribe()
 
-    async def _is_at_rest(self, run_id: str) -> bool:
+    async def _at_rest(self, run_id: str) -> str | None:
+        """The run to ask for its result, or None while it is on its way."""
         if self._engine.active.of_run(run_id) is not None:
-            return True
+            return run_id
         record = await self._store.load_run(run_id)
+        dispatch = await self._store.find_dispatch_of_run(run_id)
         if record is None:
-            return (await self._dispatch(run_id)).status.is_terminal
+            if dispatch is None:
+                raise UnknownRun(run_id=run_id)
+            if dispatch.taken_by is not None:
+                return await self._at_rest(dispatch.taken_by)
+            return run_id if dispatch.status.is_terminal else None
+        if record.status is RunStatus.WAITING:
+            # A decision or a message that was sent lets it go on.
+            return None if dispatch is not None and not dispatch.status.is_terminal else run_id
         # What nobody else can see and does not execute here stays as it is.
-        return record.status in _AT_REST or not self._store.is_shared
+        is_over = record.status is RunStatus.DONE or not self._store.is_shared
+        return run_id if is_over else None
 
     async def _running(self, id_: str) -> RunRecord | None:
         """The run of a run or thread id, if it executes somewhere."""

@@ -4,6 +4,9 @@ import importlib
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+
+import msgspec
 
 from awaken.buses.memory import MemoryBus
 from awaken.contracts.bus import Bus
@@ -16,6 +19,9 @@ from awaken.mailbox.sweeper import Sweeper
 from awaken.mailbox.worker import Worker
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.leases import LeaseBook
+
+HEARD_MS = 1_000
+"""How late a run may hear of a cancel or of input from a process that cannot signal it."""
 
 
 class Node:
@@ -30,6 +36,9 @@ class Node:
     ) -> None:
         self.store = store
         self.bus = bus or bus_of(store)
+        if store.is_shared and isinstance(self.bus, MemoryBus):
+            # No signal of another process comes through: what it wants is heard with a beat.
+            config = msgspec.structs.replace(config, renew_ms=min(config.renew_ms, HEARD_MS))
         self.mailbox = Mailbox(store, self.bus, clock, ids, config)
         # People look for the process; the rest tells those apart that have the same number.
         self.worker_id = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(3).hex()}"
@@ -50,7 +59,11 @@ class Node:
     async def open(self) -> None:
         """Connect to the store and to the other processes."""
         await self.store.open()
-        await self.bus.open()
+        try:
+            await self.bus.open()
+        except BaseException:
+            await self.store.close()
+            raise
 
     def start_worker(self, engine: RunEngine) -> None:
         """Begin to execute what is queued; calling it twice is harmless."""
@@ -61,21 +74,23 @@ class Node:
 
     async def close(self, stop_runs: Callable[[], Awaitable[None]] | None = None) -> None:
         """Stop claiming, drain, give back what is left, then let go of everything."""
-        await self._sweeper.stop()
-        if self._worker is not None:
-            await self._worker.stop()
-            self._worker = None
-        if stop_runs is not None:
-            await stop_runs()
-        await self._heartbeat.close()
-        await self.bus.close()
-        await self.store.close()
+        async with AsyncExitStack() as last_first:
+            last_first.push_async_callback(self.store.close)
+            last_first.push_async_callback(self.bus.close)
+            last_first.push_async_callback(self._heartbeat.close)
+            if stop_runs is not None:
+                last_first.push_async_callback(stop_runs)
+            if self._worker is not None:
+                worker, self._worker = self._worker, None
+                last_first.push_async_callback(worker.stop)
+            last_first.push_async_callback(self._sweeper.stop)
 
 
 def bus_of(store: Store) -> Bus:
     """The bus that reaches whoever shares the store; where there is none, polling has to do."""
     if store.name.startswith("postgresql:"):
         # Imported when it is asked for: most users have no Postgres driver.
-        bus: Bus = importlib.import_module("awaken.buses.postgres").bus_of(store)
+        module = importlib.import_module("awaken.buses.postgres")
+        bus: Bus = module.PostgresBus(store.url)  # type: ignore[attr-defined]
         return bus
     return MemoryBus()

@@ -43,6 +43,8 @@ def profiles_of(store: Store) -> ProfileStore:
 def _named(url: str) -> Store:
     if url == "memory://":
         return MemoryStore()
+    if url.startswith(_SQLITE) and ":memory:" in url:
+        raise InvalidInput(what=f"store '{url}'", problem="for one in memory use memory://")
     if url.startswith(_SQLITE):
         return _imported("awaken.stores.sqlite.store", "SqliteStore")(
             unquote(url.removeprefix(_SQLITE))
@@ -55,7 +57,10 @@ def _named(url: str) -> Store:
 
 def _imported(module: str, name: str) -> Callable[[str], Store]:
     """A store's class, imported when it is asked for: most users need one kind or none."""
-    made: Callable[[str], Store] = getattr(importlib.import_module(module), name)
+    try:
+        made: Callable[[str], Store] = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise InvalidInput(what=f"A {name}", problem=str(error)) from error
     return made
 
 

@@ -71,7 +71,9 @@ class RunDispatch(Record, frozen=True, kw_only=True):
     dispatch_id: str
     thread_id: str
     run_id: str
-    """The run that it starts or continues; for input that was taken in, the run that took it."""
+    """The run that it was meant to start or to continue."""
+    taken_by: str | None = None
+    """The run that took its input in, when that was another one."""
     request: RunRequest = RunRequest()
     mode: InputMode = InputMode.QUEUE
     priority: int = 128

@@ -351,7 +351,10 @@ class LeaseLost(StorageError):
     """The writer's fencing token is stale; nothing was written."""
 
     code = "lease_lost"
-    template = "The claim on thread '{thread_id}' belongs to somebody else now."
+    template = (
+        "The claim on thread '{thread_id}' is not held any more: somebody else has taken the "
+        "thread over, or it was deleted."
+    )
     thread_id: str
 
 

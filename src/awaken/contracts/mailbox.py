@@ -4,7 +4,7 @@ Leases are stamped and judged by the store's own clock, never by a caller's. Eve
 atomic to every other process that uses the same store.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from .dispatch import Interruption, LeaseNews, Purged, Release, RunDispatch
@@ -20,7 +20,8 @@ class LeaseKeeper(Protocol):
     def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
         """Extend the leases that are still held, and say what each holder should know.
 
-        A lease that has run out but was not taken by anybody is extended as well.
+        A lease that has run out but was not taken by anybody is extended as well. One that could
+        not be extended in time is left out of the answer.
 
         Raises:
             StorageError: The store did not answer; whether the leases were extended is unknown.
@@ -57,14 +58,21 @@ class MailboxStore(Protocol):
         ...
 
     async def claim(
-        self, worker_id: str, claim_token: str, lease_ms: int, *, limit: int = 1
+        self,
+        worker_id: str,
+        claim_token: str,
+        lease_ms: int,
+        *,
+        limit: int = 1,
+        agents: Collection[str] | None = None,
     ) -> tuple[RunDispatch, ...]:
         """Claim dispatches that are due, at most one of each thread that nobody has claimed.
 
         Inside a thread they come by priority, then in the order they were queued. The thread with
         the highest priority goes first (that of its first dispatch); threads of one priority take
         turns: the one that has waited longest since it was queued or last served goes first.
-        Counts an attempt.
+        With `agents`, dispatches for other agents are left alone, as far as it is known for whom
+        they are. Counts an attempt.
         """
         ...
 
@@ -121,10 +129,11 @@ class MailboxStore(Protocol):
         """Cancel a queued dispatch; None when there is none, or it is not queued any more."""
         ...
 
-    async def request_cancel(self, thread_id: str, cause: str) -> bool:
+    async def request_cancel(self, thread_id: str, cause: str, run_id: str | None = None) -> bool:
         """Ask whoever executes a run of the thread to cancel it, now or after a crash.
 
-        False when nothing of the thread is claimed.
+        With a run id, only that run is meant, never another one that came meanwhile. False when
+        nothing of the thread is claimed, or something else.
         """
         ...
 

@@ -102,23 +102,26 @@ async def _try_to_cancel(
         assert dispatch is not None
         if dispatch.status is DispatchStatus.QUEUED:
             return await services.store.cancel_dispatch(dispatch.dispatch_id) is not None
-        return await _ask_holder(services, dispatch.thread_id, cause)
-    if await _ask_holder(services, run.thread_id, cause):
+        return await _ask_holder(services, dispatch.thread_id, cause, dispatch.run_id)
+    if await _ask_holder(services, run.thread_id, cause, run.run_id):
         return True
     try:
         await _end_by_force(services, run, cause)
     except (LeaseLost, ThreadClaimed, VersionConflict):
         return False
-    if dispatch is not None:
-        # What would have gone on with it has nothing to do any more.
-        await services.store.cancel_dispatch(dispatch.dispatch_id)
+    for dispatch_id in {run.dispatch_id, dispatch.dispatch_id if dispatch is not None else None}:
+        if dispatch_id is not None:
+            # What would have gone on with it has nothing to do any more.
+            await services.store.cancel_dispatch(dispatch_id)
     await services.tell(SignalKind.RUN_CHANGED, run.thread_id, run.run_id)
     return True
 
 
-async def _ask_holder(services: MailboxServices, thread_id: str, cause: str) -> bool:
+async def _ask_holder(
+    services: MailboxServices, thread_id: str, cause: str, run_id: str | None = None
+) -> bool:
     """Ask whoever executes a run of the thread to cancel it; False when nobody does."""
-    if not await services.store.request_cancel(thread_id, cause):
+    if not await services.store.request_cancel(thread_id, cause, run_id):
         return False
     await services.tell(SignalKind.CONTROL, thread_id)
     return True

@@ -45,6 +45,8 @@ class MailboxConfig(StrictRecord, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
+            if value is not None and type(value) is not int:
+                raise InvalidInput(what=name, problem=f"{value!r} is no whole number")
             if value is not None and value < _LEAST.get(name, 1):
                 raise InvalidInput(what=name, problem=f"{value} is too small")
         if self.renew_ms * 2 > self.lease_ms:

@@ -7,8 +7,12 @@ from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import (
     AlreadyDecided,
     AwakenError,
+    CorruptRecord,
+    IdempotencyConflict,
     InvalidInput,
+    InvalidRecord,
     InvalidResume,
+    InvalidTranscript,
     LeaseLost,
     UnknownAgent,
     UnknownTicket,
@@ -28,10 +32,13 @@ logger = logging.getLogger(__name__)
 REFUSED_INPUT = (AlreadyDecided, InvalidInput, InvalidResume, UnknownTicket)
 """Errors that condemn the input, not the run that it was meant for."""
 
+PERMANENT = (UsageError, InvalidRecord, InvalidTranscript, IdempotencyConflict, CorruptRecord)
+"""Errors that come again however often the same is tried."""
+
 
 def is_permanent(error: Exception) -> bool:
     """Whether the same dispatch would fail again, however often it is tried."""
-    return isinstance(error, UsageError) and not error.retryable
+    return isinstance(error, PERMANENT) and not error.retryable
 
 
 class Failures:
@@ -51,9 +58,9 @@ class Failures:
     async def settle(self, dispatch: RunDispatch, error: Exception, *, is_stopping: bool) -> None:
         """Requeue or bury a dispatch; if that fails as well, its lease runs out."""
         try:
-            if isinstance(error, UnknownAgent) and (pause_ms := await self._others_turn(dispatch)):
+            if isinstance(error, UnknownAgent) and await self._is_others_turn(dispatch):
                 logger.info("Dispatch '%s' is left to others: %s", dispatch.dispatch_id, error)
-                await self.give_back(dispatch, pause_ms)
+                await self.give_back(dispatch, error=_reason(error))
                 return
             _log(dispatch, error)
             if is_permanent(error):
@@ -71,24 +78,25 @@ class Failures:
                 exc_info=True,
             )
 
-    async def _others_turn(self, dispatch: RunDispatch) -> int:
-        """How long another worker, which may have the agent, is let first; 0 when it is too late.
-
-        Workers that share a store need not have the same agents.
-        """
+    async def _is_others_turn(self, dispatch: RunDispatch) -> bool:
+        """Whether another worker may still come that has the agent."""
         age_ms = await self._store.now_ms() - dispatch.created_at
-        if age_ms >= self._config.unknown_agent_ms:
-            return 0
-        return max(min(age_ms, self._config.retry_cap_ms), self._config.retry_base_ms)
+        return age_ms < self._config.unknown_agent_ms
 
-    async def give_back(self, dispatch: RunDispatch, delay_ms: int = 0) -> None:
+    async def give_back(
+        self, dispatch: RunDispatch, delay_ms: int = 0, error: str | None = None
+    ) -> None:
         """Requeue a dispatch that was not really tried; the attempt does not count.
 
         Raises:
             LeaseLost: Somebody else has it.
         """
         await self._store.requeue(
-            dispatch.dispatch_id, _token(dispatch), delay_ms=delay_ms, is_charged=False
+            dispatch.dispatch_id,
+            _token(dispatch),
+            delay_ms=delay_ms,
+            error=error,
+            is_charged=False,
         )
 
     async def _retry_later(self, dispatch: RunDispatch, error: Exception) -> None:
@@ -114,7 +122,8 @@ class Failures:
         run = await self._services.open_run(dispatch.thread_id)
         if run is not None and not is_own(run, dispatch):
             run = None
-        if run is None and dispatch.request.continue_run_id is None:
+        is_known = await self._store.load_run(dispatch.run_id) is not None
+        if run is None and dispatch.request.continue_run_id is None and not is_known:
             await self._bury_unbegun(dispatch, termination, release)
         elif run is None or (run.is_resumable_waiting and isinstance(error, REFUSED_INPUT)):
             # There is no run to end, or one that still waits for better input.

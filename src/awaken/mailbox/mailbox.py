@@ -64,6 +64,9 @@ class Mailbox:
         """
         delivery = Delivery(mode=mode, priority=priority, dedupe_key=dedupe_key, delay_ms=delay_ms)
         check_submission(request, delivery)
+        if request.run_id_hint is not None and dedupe_key is None:
+            # With a key it may be the same submission again, which the store tells.
+            await self._check_unused(request.run_id_hint)
         await self._gauge.take_place()
         match mode:
             case InputMode.QUEUE | InputMode.STEER:
@@ -128,6 +131,12 @@ class Mailbox:
     async def list_dispatches(self, query: DispatchQuery) -> Page[RunDispatch]:
         """List deliveries, oldest first."""
         return await self._store.list_dispatches(query)
+
+    async def _check_unused(self, run_id: str) -> None:
+        """Refuse a run id that was used before: what is sent under it would be lost."""
+        known = await self._store.find_dispatch_of_run(run_id) or await self._store.load_run(run_id)
+        if known is not None:
+            raise InvalidResume(run_id=run_id, problem="a run with this id exists")
 
     async def _dispatch(self, request: RunRequest, delivery: Delivery) -> RunDispatch:
         config = self.services.config

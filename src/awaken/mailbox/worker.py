@@ -58,6 +58,8 @@ class Worker:
         self._claiming: asyncio.Task[None] | None = None
         self._unsubscribe: Unsubscribe | None = None
         self._is_stopping = False
+        self._strangers_at: int | None = None
+        """When dispatches for agents of others were last looked at."""
         self._stopping = asyncio.Lock()
 
     @property
@@ -96,7 +98,8 @@ class Worker:
         self._wake.set()
         if self._unsubscribe is not None:
             self._unsubscribe()
-        await _wait_for({claiming}, self._config.drain_ms)
+        # What is being claimed now must be known here, or nobody would give it back.
+        await _wait_for({claiming}, max(self._config.drain_ms, _SETTLE_MS))
         claiming.cancel()
         await _wait_for(self._tasks, self._config.drain_ms)
         for _ in range(_ROUNDS):
@@ -137,15 +140,31 @@ class Worker:
         if room <= 0:
             return False
         token = self._services.ids.new_id()
-        claimed = await self._services.store.claim(
-            self._worker_id, token, self._config.lease_ms, limit=room
+        store, engine = self._services.store, self._engine
+        claimed = await store.claim(
+            self._worker_id, token, self._config.lease_ms, limit=room, agents=self._agents()
         )
         for dispatch in claimed:
+            if not store.is_shared and engine.active.of_thread(dispatch.thread_id) is not None:
+                # A run that was started here holds no claim where nobody else could see one.
+                await self._failures.give_back(dispatch)
+                continue
             name = f"dispatch {dispatch.dispatch_id}"
             task = asyncio.create_task(self._execute(dispatch), name=name)
             self._tasks.add(task)
             task.add_done_callback(self._finished)
         return len(claimed) == room
+
+    def _agents(self) -> tuple[str, ...] | None:
+        """The agents that are registered here; others are for other workers.
+
+        Once in a while for all: what nobody has an agent for must not wait for ever.
+        """
+        now = self._services.clock.monotonic_ms()
+        if self._strangers_at is None or now - self._strangers_at >= self._config.sweep_ms:
+            self._strangers_at = now
+            return None
+        return tuple(self._engine.registry.snapshot().registries.agents)
 
     async def _sleep(self, pause_ms: int) -> None:
         if self._is_stopping:

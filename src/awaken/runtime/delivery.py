@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.contracts.errors import InvalidResume
 from awaken.contracts.identity import present
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination
 from awaken.contracts.runs import RunRecord, RunRequest
@@ -54,8 +55,15 @@ Delivery = Drop | End | Deliver | RecoverFirst
 def delivery_of(
     dispatch: RunDispatch, checkout: Checkout | None, record: RunRecord | None
 ) -> Delivery:
-    """Decide by the record of the dispatch's run and by the run that is open on its thread."""
+    """Decide by the record of the dispatch's run and by the run that is open on its thread.
+
+    Raises:
+        InvalidResume: The run of that id was another input's.
+    """
     if record is not None and record.status is RunStatus.DONE:
+        is_hinted = dispatch.request.run_id_hint == record.run_id
+        if is_hinted and record.dispatch_id != dispatch.dispatch_id:
+            raise InvalidResume(run_id=record.run_id, problem="another input has used its id")
         return Drop(record)
     open_run = checkout.open_run if checkout is not None else None
     has_begun = open_run is not None and is_own(open_run, dispatch)

@@ -103,7 +103,7 @@ class RunEngine:
             # It is about to end, or to learn that the thread is claimed.
             await holder.released.wait()
         checkout = await self.store.checkout(dispatch.thread_id)
-        record = await self.store.load_run(dispatch.run_id)
+        record = await self.store.load_run(dispatch.taken_by or dispatch.run_id)
         match delivery_of(dispatch, checkout, record):
             case Drop(record=ended):
                 await self.store.release(dispatch.dispatch_id, dispatch.claim_token)
@@ -281,7 +281,7 @@ class RunEngine:
         if active.lease is None or run is None or run.token.is_sealed:
             return active.cancel(cause)
         try:
-            await self.store.request_cancel(active.thread_id, cause)
+            await self.store.request_cancel(active.thread_id, cause, active.run_id)
         finally:
             is_cancelled = active.cancel(cause)
         return is_cancelled

@@ -12,7 +12,7 @@ from awaken.contracts.storage import Store
 from .active_runs import ActiveRun, ActiveRuns
 from .admission import Admission
 from .cancellation import TaskCancels
-from .leases import Lease, LeaseBook, RunHandedOver
+from .leases import Lease, LeaseBook, RunHandedOver, RuntimeClosing
 from .results import executed_result
 from .run import Run, Services
 
@@ -105,8 +105,11 @@ class Execution:
         except ThreadClaimed as error:
             thread_id = run.identity.thread_id
             raise ThreadBusy(thread_id=thread_id, run_id=error.worker_id) from error
-        except RunHandedOver:
+        except RunHandedOver as error:
             await run.cancels.carry_through(partial(self._give_back, run))
+            lease = run.journal.lease
+            if lease is not None and lease.claim is not None:
+                raise RuntimeClosing(run_id=run.identity.run_id) from error
             raise
 
     async def _give_back(self, run: Run) -> None:

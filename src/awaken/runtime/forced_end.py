@@ -142,8 +142,14 @@ def _held(checkout: Checkout, metadata: MessageMetadata, ids: IdSource) -> list[
     """Messages that the run was sent and had no place for; they stay in the thread."""
     stored = checkout.run_state.get(PENDING_MESSAGES.name)
     held = () if stored is None else PENDING_MESSAGES.decode(stored)
+    # An id that is used already would make the commit impossible, and the run could never end.
+    used = {message.id for message in checkout.messages} if held else set()
     return [
-        msgspec.structs.replace(message, id=message.id or ids.new_id(), metadata=metadata)
+        msgspec.structs.replace(
+            message,
+            id=message.id if message.id and message.id not in used else ids.new_id(),
+            metadata=metadata,
+        )
         for message in held
     ]
 

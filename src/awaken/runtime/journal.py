@@ -117,8 +117,10 @@ class Journal:
         try:
             if self.closed_by is not None:
                 raise self.closed_by
-            if self._in_flight is not None:
-                await self._resolve(self._in_flight)
+            sent = self._in_flight
+            if sent is not None and await self._resolve(sent) and sent.release is not None:
+                # The last word was said: the thread is not ours any more.
+                return
             run = record()
             if state.changed:
                 self._collect(state)

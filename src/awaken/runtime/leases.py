@@ -63,3 +63,12 @@ class RunHandedOver(RunError):
     retryable = True
     template = "Run '{run_id}' was given back to be continued elsewhere; ask for it by its id."
     run_id: str
+
+
+class RuntimeClosing(RunError):
+    """The runtime is being closed; nothing of the request was written."""
+
+    code = "runtime_closing"
+    retryable = True
+    template = "The runtime is being closed; nothing of run '{run_id}' was written, send it again."
+    run_id: str

@@ -38,8 +38,7 @@ async def run_loop(run: Run) -> Termination:
 
     Raises:
         StorageError: The end of the run could not be made durable.
-        LeaseLost: Somebody else has the thread; nothing more was written.
-        ThreadClaimed: Somebody else has the thread; nothing was written.
+        LeaseLost, ThreadClaimed: Somebody else has the thread; nothing more was written.
         RunHandedOver: The run stops here to be continued elsewhere.
         StoreUnavailable: The store was away; a run that was delivered can be delivered again.
     """
@@ -126,8 +125,9 @@ async def _next_step(run: Run) -> StepOutcome:
     if problem is not None:
         return Finish(termination=problem)
     run.take_in_news()
-    if run.has_input:
-        await absorb_messages(run)
+    if run.has_input and await absorb_messages(run):
+        # Durable before the model hears it: until then whoever sent it may take it back.
+        await run.flush()
     run.begin_step()
     return await _finished(run, await take_step(run))
 

@@ -97,6 +97,14 @@ def test_open_tickets_are_closed_decided_ones_are_left_and_held_messages_are_kep
     assert commit.run.waiting is None
 
 
+def test_a_held_message_whose_id_is_used_gets_another_one_so_that_the_run_can_end() -> None:
+    said, again = (msgspec.structs.replace(user(it), id="used") for it in ("go", "and this"))
+    held = {PENDING_MESSAGES.name: PENDING_MESSAGES.encode((again,))}
+    commit = forced_end(view(messages=(said,), run_state=held), ending())
+    assert commit is not None
+    assert [(it.text, it.id == "used") for it in commit.messages] == [("and this", False)]
+
+
 def test_a_thread_without_an_open_run_has_nothing_to_end() -> None:
     assert forced_end(Checkout(thread=Thread(id="t")), ending()) is None
 

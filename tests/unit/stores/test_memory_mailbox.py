@@ -68,7 +68,8 @@ def test_a_dispatch_that_was_due_waits_again_when_the_wall_clock_is_set_back() -
     async def run() -> None:
         clock = ServerClock()
         store = MemoryStore(clock=clock)
-        await store.enqueue(dispatch("d", available_at=clock.now_ms()))
+        await store.enqueue(dispatch("d", available_at=clock.now_ms() + 10))
+        clock.advance(10)
         clock.wall_shift_ms = -10
         assert await store.claim(WORKER, TOKEN, 1000) == ()
         clock.wall_shift_ms = 0

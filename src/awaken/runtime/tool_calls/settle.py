@@ -193,7 +193,7 @@ def _open_ticket(run: Run, call: ToolCall, wanted: SuspendTicket, *, is_gated: b
         arguments=call.arguments,
         resume_mode=mode,
         suspension=wanted.suspension,
-        expires_at=wanted.expires_at,
+        expires_at=None if wanted.expires_at is None else int(wanted.expires_at),
         on_expiry=wanted.on_expiry,
         deciders=wanted.deciders,
         asked_by=wanted.asked_by,

@@ -3,13 +3,17 @@
 A thread has a lease exactly while it has a claim.
 """
 
+from collections.abc import Collection
+
 import msgspec
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import LeaseLost, RecordNotFound
+from awaken.contracts.runs import RunRecord
 from awaken.contracts.storage import Commit
 from awaken.stores.rules import dispatches as rules
+from awaken.stores.rules.claims import ends_under, goes_on, is_meant
 from awaken.stores.rules.head import HeldClaim
 from awaken.stores.rules.interrupts import interrupted, is_stale
 
@@ -27,9 +31,11 @@ class Claims:
         self._queues = queues
         self._clock = clock
 
-    def claim_next(self, worker_id: str, token: str, lease_ms: int) -> RunDispatch | None:
+    def claim_next(
+        self, worker_id: str, token: str, lease_ms: int, agents: Collection[str] | None
+    ) -> RunDispatch | None:
         """Claim the first dispatch of the thread whose turn it is; None if nothing is due."""
-        while (thread := self._queues.turns.next(self._clock.now_ms())) is not None:
+        while (thread := self._queues.turns.next(self._clock.now_ms(), agents)) is not None:
             dispatch = self._tables.dispatches[thread.queue[0][2]]
             if not is_stale(thread, dispatch):
                 return self.claim(thread, dispatch, worker_id, token, lease_ms)
@@ -53,8 +59,22 @@ class Claims:
         self._queues.pull(thread, taken)
         return self.shown(taken)
 
-    def settle(self, thread: StoredThread, held: HeldClaim | None, commit: Commit) -> None:
-        """Follow a commit that took or ended the claim on its thread."""
+    def settle(
+        self,
+        thread: StoredThread,
+        held: HeldClaim | None,
+        before: RunRecord | None,
+        commit: Commit,
+    ) -> None:
+        """Follow a commit to a thread that somebody had, or has taken with it."""
+        run_id = goes_on(before, held, commit)
+        if held is not None and held.dispatch_id is not None:
+            executed = self._tables.dispatches[held.dispatch_id]
+            if run_id is not None:
+                executed = rules.taken_in(executed, run_id)
+                self._tables.dispatches[held.dispatch_id] = executed
+            if ends_under(held, commit):
+                thread.claim = msgspec.structs.replace(held, cancel_cause=executed.cancel_cause)
         if commit.claim is not None and thread.claim is not None:
             self._begin_lease(thread, thread.claim.token, commit.claim.lease_ms)
         elif commit.release is not None and held is not None:
@@ -110,22 +130,28 @@ class Claims:
 
     def take_back(self, thread: StoredThread) -> RunDispatch | None:
         """End a claim whose lease has run out; returns what was queued to go on."""
-        executed = None if thread.claim is None else thread.claim.dispatch_id
-        if executed is None:
+        held = thread.claim
+        if held is None or held.dispatch_id is None:
             return self.go_on(thread, attempts=1)
-        dispatch = self._tables.dispatches[executed]
-        return self.put_back(thread, rules.reclaimed(dispatch, self._clock.now_ms()))
+        dispatch = self._tables.dispatches[held.dispatch_id]
+        rest = rules.still_to_cancel(thread, held, dispatch)
+        back = self.put_back(thread, rules.reclaimed(dispatch, self._clock.now_ms()))
+        if rest is not None:
+            self._queues.add(rest)
+        return back
 
-    def want_cancel(self, thread: StoredThread, cause: str) -> bool:
-        """Tell whoever has the thread to cancel; false when nobody has it."""
+    def want_cancel(self, thread: StoredThread, cause: str, run_id: str | None = None) -> bool:
+        """Tell whoever has the thread to cancel; false when nobody has it, or another run does."""
         held = thread.claim
         if held is None:
             return False
-        cause = held.cancel_cause or cause
-        thread.claim = msgspec.structs.replace(held, cancel_cause=cause)
-        if held.dispatch_id is not None:
-            executed = self._tables.dispatches[held.dispatch_id]
-            self._tables.dispatches[held.dispatch_id] = rules.cancel_wanted(executed, cause)
+        executed = None if held.dispatch_id is None else self._tables.dispatches[held.dispatch_id]
+        if not is_meant(thread, executed, run_id):
+            return False
+        thread.claim = msgspec.structs.replace(held, cancel_cause=held.cancel_cause or cause)
+        if executed is not None and (run_id is None or rules.is_of(executed, run_id)):
+            wanted = rules.cancel_wanted(executed, cause)
+            self._tables.dispatches[executed.dispatch_id] = wanted
         return True
 
     def interrupt(self, thread: StoredThread, cause: str) -> tuple[RunDispatch, ...]:

@@ -24,7 +24,7 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
     change = check_commit(thread, tables, commit)
     if commit.enqueued:
         queues.check_all(commit.enqueued)
-    held = thread.claim
+    held, before = thread.claim, thread.open_run
     receipt = advance(thread, commit, change)
     if thread.version == 1:
         tables.threads[commit.thread_id] = thread
@@ -32,8 +32,8 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
     run_id = run_of(thread, commit)
     if run_id is not None and tables.checkpoints:
         tables.checkpoints.pop(run_id, None)
-    if thread.claim is not held:
-        claims.settle(thread, held, commit)
+    if held is not None or commit.claim is not None:
+        claims.settle(thread, held, before, commit)
     for dispatch_id in commit.absorbed:
         queues.absorb(dispatch_id, run_id)
     for dispatch in commit.enqueued:

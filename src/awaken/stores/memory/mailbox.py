@@ -1,5 +1,7 @@
 """The mailbox of the memory store: one method per promise of the port."""
 
+from collections.abc import Collection
+
 from awaken.contracts.clock import Clock
 from awaken.contracts.dispatch import (
     DispatchStatus,
@@ -50,12 +52,18 @@ class MemoryMailbox:
         return self._queues.add(dispatch)
 
     async def claim(
-        self, worker_id: str, claim_token: str, lease_ms: int, *, limit: int = 1
+        self,
+        worker_id: str,
+        claim_token: str,
+        lease_ms: int,
+        *,
+        limit: int = 1,
+        agents: Collection[str] | None = None,
     ) -> tuple[RunDispatch, ...]:
         """Claim dispatches that are due, at most one of each thread that nobody has claimed."""
         claimed: list[RunDispatch] = []
         for token in claim_tokens(claim_token, limit):
-            dispatch = self._claims.claim_next(worker_id, token, lease_ms)
+            dispatch = self._claims.claim_next(worker_id, token, lease_ms, agents)
             if dispatch is None:
                 break
             claimed.append(dispatch)
@@ -116,10 +124,10 @@ class MemoryMailbox:
             return None
         return self._queues.drop(dispatch, DispatchStatus.CANCELLED)
 
-    async def request_cancel(self, thread_id: str, cause: str) -> bool:
+    async def request_cancel(self, thread_id: str, cause: str, run_id: str | None = None) -> bool:
         """Ask whoever executes a run of the thread to cancel it, now or after a crash."""
         thread = self._tables.threads.get(thread_id)
-        return thread is not None and self._claims.want_cancel(thread, cause)
+        return thread is not None and self._claims.want_cancel(thread, cause, run_id)
 
     async def interrupt(
         self, thread_id: str, cause: str, then: RunDispatch | None = None

@@ -114,10 +114,9 @@ class Queues:
     def absorb(self, dispatch_id: str, run_id: str | None) -> None:
         """End a queued dispatch whose input a run has taken in."""
         old = self._tables.dispatches[dispatch_id]
-        taken = rules.absorbed(old, run_id, self._clock.now_ms())
-        self._tables.unname_run(old)
-        self._tables.name_run(taken)
-        self.pull(self._tables.threads[old.thread_id], taken)
+        if old.status is DispatchStatus.QUEUED:
+            taken = rules.absorbed(old, run_id, self._clock.now_ms())
+            self.pull(self._tables.threads[old.thread_id], taken)
 
     def drop(self, dispatch: RunDispatch, status: DispatchStatus) -> RunDispatch:
         """End a queued dispatch that nobody will execute."""
@@ -134,6 +133,6 @@ class Queues:
             for dispatch in found
             if dispatch is not None
             and dispatch.mode in INPUT_MODES
-            and dispatch.available_at <= now
+            and rules.due_at(dispatch) <= now
             and not is_stale(thread, dispatch)
         )

@@ -1,6 +1,9 @@
 """Whose turn it is: the best priority, then the longest wait since being queued or served."""
 
+from collections.abc import Collection
 from heapq import heappop, heappush
+
+from awaken.stores.rules import dispatches as rules
 
 from .tables import StoredThread, Tables
 
@@ -25,14 +28,30 @@ class Turns:
         """Take note of a thread that was queued to, or whose claim ended."""
         if thread.claim is not None or not thread.queue:
             return
-        due_at = self._tables.dispatches[thread.queue[0][2]].available_at
+        due_at = rules.due_at(self._tables.dispatches[thread.queue[0][2]])
         if due_at > now:
             heappush(self._later, (due_at, thread.shown.id))
         else:
             heappush(self._ready, self._place(thread))
 
-    def next(self, now: int) -> StoredThread | None:
-        """Return the thread whose turn it is, or None if no thread has anything due."""
+    def next(self, now: int, agents: Collection[str] | None = None) -> StoredThread | None:
+        """Return the thread whose turn it is, or None if nothing is due for one of the agents."""
+        passed: list[StoredThread] = []
+        found = self._due(now)
+        while found is not None and not self._is_for(found, agents):
+            passed.append(found)
+            found = self._due(now)
+        for thread in passed:
+            self.offer(thread, now)
+        return found
+
+    def _is_for(self, thread: StoredThread, agents: Collection[str] | None) -> bool:
+        if agents is None:
+            return True
+        wanted = rules.agent_of(thread, self._tables.dispatches[thread.queue[0][2]])
+        return wanted is None or wanted in agents
+
+    def _due(self, now: int) -> StoredThread | None:
         threads = self._tables.threads
         while self._later and self._later[0][0] <= now:
             thread = threads.get(heappop(self._later)[1])
@@ -43,7 +62,7 @@ class Turns:
             thread = threads.get(entry[3])
             if thread is None or thread.claim is not None or not thread.queue:
                 continue
-            if self._tables.dispatches[thread.queue[0][2]].available_at > now:
+            if rules.due_at(self._tables.dispatches[thread.queue[0][2]]) > now:
                 self.offer(thread, now)
             elif self._place(thread) == entry:
                 return thread

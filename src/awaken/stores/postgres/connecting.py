@@ -12,6 +12,8 @@ from .server import Server
 
 Connection: TypeAlias = asyncpg.Connection
 
+IDLE_MS = 5_000
+"""How long a process that was stopped inside of a transaction may hold what others wait for."""
 _CLOSE_S = 1.0
 _SLACK_S = 1.0
 """The server gives up by itself first, so that its answer says why."""
@@ -21,7 +23,7 @@ _SETTINGS = """
 SET search_path = {schema};
 SET default_transaction_isolation = 'read committed';
 SET statement_timeout = {timeout_ms};
-SET idle_in_transaction_session_timeout = {timeout_ms};
+SET idle_in_transaction_session_timeout = {idle_ms};
 SELECT set_config('synchronous_commit', 'on', false)
 WHERE current_setting('synchronous_commit') = 'off';
 """
@@ -44,7 +46,11 @@ async def connected(server: Server) -> Connection:
                 max_cached_statement_lifetime=0,
             )
             await connection.execute(
-                _SETTINGS.format(schema=server.schema, timeout_ms=server.command_timeout_ms)
+                _SETTINGS.format(
+                    schema=server.schema,
+                    timeout_ms=server.command_timeout_ms,
+                    idle_ms=min(server.command_timeout_ms, IDLE_MS),
+                )
             )
     except BaseException as error:
         if connection is not None:

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
+import asyncpg
+
 from awaken.contracts.dispatch import LeaseNews
 from awaken.stores.sql.session import Moment
 
@@ -10,6 +12,9 @@ from .connecting import Connection, close, connected
 from .errors import DRIVER_ERRORS, is_broken, named_error
 from .server import Server
 from .session import PostgresSession
+
+LOCK_MS = 500
+"""How long a thread that is being written to is waited for."""
 
 
 class PostgresLeaseKeeper:
@@ -57,17 +62,31 @@ class PostgresLeaseKeeper:
     async def _extended(self, tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
         if self._connection is None:
             self._connection = await connected(self._server)
+            await self._connection.execute(f"SET lock_timeout = {LOCK_MS}")
         try:
-            session = PostgresSession(self._connection)
-            now = await session.now()
-            until = now.lease_ms + lease_ms
-            await session.run_many("extend_lease", [(token, until) for token in tokens])
-            # Asked afterwards: a lease that is still held now was extended.
-            return tuple([await _news(session, token, now) for token in tokens])
+            return await _extended(self._connection, tokens, lease_ms)
         except BaseException:
             self._connection.terminate()
             self._connection = None
             raise
+
+
+async def _extended(
+    connection: Connection, tokens: Sequence[str], lease_ms: int
+) -> tuple[LeaseNews, ...]:
+    """Extend leases one by one; one whose thread somebody has locked costs no other its lease."""
+    session = PostgresSession(connection)
+    now = await session.now()
+    news = []
+    for token in tokens:
+        try:
+            await session.run("extend_lease", token, now.lease_ms + lease_ms)
+        except asyncpg.LockNotAvailableError:
+            # Not known: it is left out, and tried again with the next beat.
+            continue
+        # Asked afterwards: a lease that is still held now was extended.
+        news.append(await _news(session, token, now))
+    return tuple(news)
 
 
 async def _news(session: PostgresSession, token: str, now: Moment) -> LeaseNews:

@@ -22,6 +22,8 @@ class PostgresStore(SqlStore):
         connect_timeout_ms: int = 5_000,
         command_timeout_ms: int = 30_000,
     ) -> None:
+        self.url = url
+        """Where the server is, with the password: for a bus on the same server."""
         server = server_at(url, schema, connect_timeout_ms, command_timeout_ms)
         self.database = PostgresDatabase(server, pool_size)
         super().__init__(self.database)

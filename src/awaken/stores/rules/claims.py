@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 
-from awaken.contracts.dispatch import DispatchStatus, Release
+from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import LeaseLost
+from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.storage import Commit
 
-from .dispatches import check_end
-from .head import ThreadHead
+from .dispatches import check_end, is_of
+from .head import HeldClaim, ThreadHead
 
 
 def claim_tokens(claim_token: str, limit: int) -> Iterator[str]:
@@ -27,6 +30,29 @@ def check_holder(head: ThreadHead | None, thread_id: str, token: str | None) -> 
     held = None if head is None or head.claim is None else head.claim.token
     if held != token:
         raise LeaseLost(thread_id=thread_id)
+
+
+def goes_on(before: RunRecord | None, held: HeldClaim | None, commit: Commit) -> str | None:
+    """The run that takes in the input of the claim's dispatch because it was waiting."""
+    run = commit.run
+    if held is None or held.dispatch_id is None or before is None or run is None:
+        return None
+    is_same = before.run_id == run.run_id and before.status is RunStatus.WAITING
+    return run.run_id if is_same and run.status is RunStatus.RUNNING else None
+
+
+def ends_under(held: HeldClaim | None, commit: Commit) -> bool:
+    """Whether a run that was asked to cancel ends, and the claim goes on with its dispatch."""
+    if held is None or held.cancel_cause is None or commit.release is not None:
+        return False
+    return commit.run is not None and commit.run.status is RunStatus.DONE
+
+
+def is_meant(head: ThreadHead, dispatch: RunDispatch | None, run_id: str | None) -> bool:
+    """Whether a run that somebody wants cancelled is the one that is executed."""
+    if run_id is None or (dispatch is not None and is_of(dispatch, run_id)):
+        return True
+    return head.open_run is not None and head.open_run.run_id == run_id
 
 
 def check_release(dispatch_id: str | None, release: Release) -> None:

@@ -155,9 +155,13 @@ def _check_absorbed(found: Found, commit: Commit) -> None:
     for dispatch_id in commit.absorbed:
         dispatch = found.find_dispatch(dispatch_id)
         is_here = dispatch is not None and dispatch.thread_id == commit.thread_id
-        if dispatch is None or not is_here or dispatch.status is not DispatchStatus.QUEUED:
+        # Taken back meanwhile by whoever sent it: too late, but no reason to stop the run.
+        if dispatch is None or not is_here or dispatch.status not in _ABSORBABLE:
             problem = "it is not queued on this thread, so that nothing of it can be taken in"
             raise InvalidRecord(what=f"Dispatch '{dispatch_id}'", problem=problem)
+
+
+_ABSORBABLE = (DispatchStatus.QUEUED, DispatchStatus.CANCELLED, DispatchStatus.SUPERSEDED)
 
 
 def _advance_calls(head: ThreadHead, change: Change) -> None:

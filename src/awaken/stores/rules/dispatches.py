@@ -93,6 +93,14 @@ def queued(dispatch: RunDispatch, epoch: int, now: int) -> RunDispatch:
     )
 
 
+def due_at(dispatch: RunDispatch) -> int:
+    """When a queued dispatch is due; 0 when it was due as soon as it was queued.
+
+    That needs no clock: one that was set back, or is wrong elsewhere, must not hold it up.
+    """
+    return dispatch.available_at if dispatch.available_at > dispatch.updated_at else 0
+
+
 def claimed(dispatch: RunDispatch, token: str, worker_id: str, now: int) -> RunDispatch:
     """Return a queued dispatch as its claimer gets it; the attempt is counted now."""
     _check_move(dispatch, DispatchStatus.CLAIMED)
@@ -148,8 +156,27 @@ def ended(dispatch: RunDispatch, release: Release, now: int) -> RunDispatch:
 
 def absorbed(dispatch: RunDispatch, run_id: str | None, now: int) -> RunDispatch:
     """Return a queued dispatch whose input a run has taken in."""
-    taken = ended(dispatch, Release(), now)
-    return msgspec.structs.replace(taken, run_id=run_id or taken.run_id)
+    return taken_in(ended(dispatch, Release(), now), run_id)
+
+
+def taken_in(dispatch: RunDispatch, run_id: str | None) -> RunDispatch:
+    """Return a dispatch whose input went into a run."""
+    other = None if run_id == dispatch.run_id else run_id
+    return msgspec.structs.replace(dispatch, taken_by=other)
+
+
+def agent_of(head: ThreadHead, dispatch: RunDispatch) -> str | None:
+    """The agent that will execute a dispatch, as far as it is known now."""
+    named = dispatch.request.agent_id
+    run = head.open_run or head.latest_run
+    if named or run is None:
+        return named
+    return run.active_agent_id or run.agent_id
+
+
+def is_of(dispatch: RunDispatch, run_id: str) -> bool:
+    """Whether the dispatch has to do with a run."""
+    return run_id in (dispatch.run_id, dispatch.taken_by, dispatch.request.continue_run_id)
 
 
 def requeued(
@@ -205,6 +232,19 @@ def continuing(head: ThreadHead, claim: HeldClaim, *, attempts: int) -> RunDispa
         attempt_count=attempts,
         cancel_cause=claim.cancel_cause,
     )
+
+
+def still_to_cancel(
+    head: ThreadHead, claim: HeldClaim, dispatch: RunDispatch
+) -> RunDispatch | None:
+    """Make the dispatch that ends a run which somebody wants cancelled and its claim does not name.
+
+    Such a run was being recovered under the claim of another one's dispatch.
+    """
+    run = head.open_run
+    if claim.cancel_cause is None or run is None or is_of(dispatch, run.run_id):
+        return None
+    return continuing(head, claim, attempts=1)
 
 
 def revived(dispatch: RunDispatch, new_id: str, now: int) -> tuple[RunDispatch, RunDispatch]:

@@ -1,12 +1,22 @@
 """Claims: who has a thread. Its row is locked before anything of it is touched."""
 
+import logging
+from collections.abc import Collection
+
 import msgspec
 
 from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
-from awaken.contracts.errors import RecordNotFound
+from awaken.contracts.errors import CorruptRecord, RecordNotFound
+from awaken.contracts.runs import RunRecord
 from awaken.contracts.storage import Commit
 from awaken.stores.rules import dispatches as rules
-from awaken.stores.rules.claims import check_holder, claim_tokens
+from awaken.stores.rules.claims import (
+    check_holder,
+    claim_tokens,
+    ends_under,
+    goes_on,
+    is_meant,
+)
 from awaken.stores.rules.head import HeldClaim
 from awaken.stores.rules.interrupts import is_stale
 
@@ -14,32 +24,47 @@ from .heads import StoredHead, locked_head
 from .queues import add, find, first_queued, locked, refresh, save
 from .session import Moment, Session
 
+logger = logging.getLogger(__name__)
+
+DAMAGED_MS = 600_000
+"""After how long the claim on a thread that cannot be read is looked at again."""
 SUPERSEDED = Release(status=DispatchStatus.SUPERSEDED)
 
 
-async def has_due(session: Session) -> bool:
+async def has_due(session: Session, agents: Collection[str] | None) -> bool:
     """Whether a thread has something to claim."""
     now = await session.now()
-    return await session.one("find_due", now.wall_ms) is not None
+    known = None if agents is None else "|".join(["", *agents, ""])
+    return await session.one("find_due", now.wall_ms, known) is not None
 
 
 async def claim(
-    session: Session, worker_id: str, claim_token: str, lease_ms: int, limit: int
+    session: Session,
+    worker_id: str,
+    claim_token: str,
+    lease_ms: int,
+    limit: int,
+    agents: Collection[str] | None,
 ) -> tuple[RunDispatch, ...]:
     """Claim the first dispatch of threads whose turn it is; see `MailboxStore.claim`."""
     now = await session.now()
     tokens = claim_tokens(claim_token, limit)
-    taken = []
-    for row in await session.all("list_due", now.wall_ms, limit):
-        head = await locked_head(session, row[0])
-        if head is None or head.claim is not None:
+    taken: list[RunDispatch] = []
+    known = None if agents is None else "|".join(["", *agents, ""])
+    for row in await session.all("list_due", now.wall_ms, limit, known):
+        if agents is not None and row[1] is not None and row[1] not in agents:
+            # The database compares roughly: an id may have characters that stand for others.
             continue
-        first = await _first_current(session, head, now)
-        if first is None or first.available_at > now.wall_ms:
-            await refresh(session, head)
+        try:
+            head = await locked_head(session, row[0])
+            first = None if head is None else await _claimable(session, head, now)
+        except CorruptRecord:
+            logger.exception("Thread '%s' is damaged; its queue is left alone.", row[0])
+            await session.run("park_queue", row[0])
             continue
-        claimed = rules.claimed(first, next(tokens), worker_id, now.wall_ms)
-        taken.append(await _take(session, head, claimed, lease_ms, now))
+        if head is not None and first is not None:
+            claimed = rules.claimed(first, next(tokens), worker_id, now.wall_ms)
+            taken.append(await _take(session, head, claimed, lease_ms, now))
     return tuple(taken)
 
 
@@ -116,10 +141,13 @@ async def reclaim(session: Session, limit: int) -> tuple[RunDispatch, ...]:
     while len(back) < limit:
         expired = await session.all("list_expired_claims", now.lease_ms, limit - len(back))
         for row in expired:
-            head = await locked_head(session, row[0])
-            if head is None or head.claim is None:
+            try:
+                head = await locked_head(session, row[0])
+                dispatch = None if head is None else await _take_back(session, head, now)
+            except CorruptRecord:
+                logger.exception("Thread '%s' is damaged; its claim is left alone.", row[0])
+                await session.run("postpone_claim", row[0], now.lease_ms + DAMAGED_MS)
                 continue
-            dispatch = await _take_back(session, head, head.claim, now)
             if dispatch is not None:
                 back.append(dispatch)
         if not expired:
@@ -127,39 +155,75 @@ async def reclaim(session: Session, limit: int) -> tuple[RunDispatch, ...]:
     return tuple(back)
 
 
-async def want_cancel(session: Session, head: StoredHead | None, cause: str) -> bool:
-    """Tell whoever has the thread to cancel; false when nobody has it."""
+async def want_cancel(
+    session: Session, head: StoredHead | None, cause: str, run_id: str | None = None
+) -> bool:
+    """Tell whoever has the thread to cancel; false when nobody has it, or another run does."""
     if head is None or head.claim is None:
         return False
+    executed = head.claim.dispatch_id
+    dispatch = None if executed is None else await find(session, executed)
+    if not is_meant(head, dispatch, run_id):
+        return False
     await session.run("ask_cancel", head.no, cause)
-    if head.claim.dispatch_id is not None:
-        dispatch = await find(session, head.claim.dispatch_id)
-        assert dispatch is not None
+    if dispatch is not None and (run_id is None or rules.is_of(dispatch, run_id)):
         await save(session, rules.cancel_wanted(dispatch, cause))
     return True
 
 
 async def settle(
-    session: Session, head: StoredHead, held: HeldClaim | None, commit: Commit
+    session: Session,
+    head: StoredHead,
+    held: HeldClaim | None,
+    before: RunRecord | None,
+    commit: Commit,
 ) -> None:
-    """Follow a commit that took or ended the claim on its thread."""
-    if head.claim is held:
-        return
-    if head.claim is not None and commit.claim is not None:
-        now = await session.now()
-        await _write_claim(session, head, head.claim, now.lease_ms + commit.claim.lease_ms)
-        return
+    """Follow a commit to a thread that somebody had, or has taken with it."""
+    now = await session.now()
     if held is None:
-        # Taken and ended by one commit.
+        if head.claim is not None and commit.claim is not None:
+            until = now.lease_ms + commit.claim.lease_ms
+            await _write_claim(session, head, head.claim, until)
         return
-    if held.dispatch_id is not None and commit.release is not None:
-        dispatch = await find(session, held.dispatch_id)
-        assert dispatch is not None
-        now = await session.now()
+    run_id = goes_on(before, held, commit)
+    if run_id is not None or ends_under(held, commit):
+        await _follow(session, head, held, run_id)
+    if commit.release is None:
+        return
+    if held.dispatch_id is not None:
+        dispatch = await _executed(session, held.dispatch_id)
         await save(session, rules.ended(dispatch, commit.release, now.wall_ms))
     await session.run("drop_claim", head.no)
     if head.queued:
         await refresh(session, head)
+
+
+async def _follow(session: Session, head: StoredHead, held: HeldClaim, run_id: str | None) -> None:
+    """Write down whose input it was, or that the run which was to be cancelled is over."""
+    if held.dispatch_id is None:
+        return
+    dispatch = await _executed(session, held.dispatch_id)
+    if run_id is not None:
+        await save(session, rules.taken_in(dispatch, run_id))
+    else:
+        await session.run("set_cancel", head.no, dispatch.cancel_cause)
+
+
+async def _executed(session: Session, dispatch_id: str) -> RunDispatch:
+    dispatch = await find(session, dispatch_id)
+    assert dispatch is not None
+    return dispatch
+
+
+async def _claimable(session: Session, head: StoredHead, now: Moment) -> RunDispatch | None:
+    """The dispatch of a thread that can be claimed now, or None."""
+    if head.claim is not None:
+        return None
+    first = await _first_current(session, head, now)
+    if first is not None and rules.due_at(first) <= now.wall_ms:
+        return first
+    await refresh(session, head)
+    return None
 
 
 async def _first_current(session: Session, head: StoredHead, now: Moment) -> RunDispatch | None:
@@ -209,14 +273,18 @@ async def _put_back(session: Session, head: StoredHead, back: RunDispatch) -> Ru
     return back
 
 
-async def _take_back(
-    session: Session, head: StoredHead, claim: HeldClaim, now: Moment
-) -> RunDispatch | None:
+async def _take_back(session: Session, head: StoredHead, now: Moment) -> RunDispatch | None:
+    claim = head.claim
+    if claim is None:
+        return None
     if claim.dispatch_id is None:
         return await _go_on(session, head, claim, attempts=1)
-    dispatch = await find(session, claim.dispatch_id)
-    assert dispatch is not None
-    return await _put_back(session, head, rules.reclaimed(dispatch, now.wall_ms))
+    dispatch = await _executed(session, claim.dispatch_id)
+    rest = rules.still_to_cancel(head, claim, dispatch)
+    back = await _put_back(session, head, rules.reclaimed(dispatch, now.wall_ms))
+    if rest is not None:
+        await add(session, head, rest)
+    return back
 
 
 async def _go_on(

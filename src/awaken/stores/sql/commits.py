@@ -40,17 +40,17 @@ async def apply_commit(session: Session, encoded: rows.EncodedCommit) -> tuple[i
             return head.no, receipt
     found = await _found(session, head, commit)
     change = check_commit(head, found, commit)
-    held = head.claim
-    had_run = head.open_run
+    held, before = head.claim, head.open_run
     receipt = advance(head, commit, change)
     await _write_history(session, head, encoded)
     if commit.run is not None:
         await _write_run(session, head, encoded, found.find_run(commit.run.run_id))
     await _write_parts(session, head, commit)
-    if had_run is not None and head.open_run is None:
+    if before is not None and head.open_run is None:
         await session.run("clear_run_state", head.no)
     await save_head(session, head)
-    await claims.settle(session, head, held, commit)
+    if held is not None or commit.claim is not None:
+        await claims.settle(session, head, held, before, commit)
     if commit.absorbed:
         await absorb(session, head, commit.absorbed, run_of(head, commit))
     if commit.enqueued:

@@ -31,9 +31,9 @@ async def cancel_dispatch(session: Session, dispatch_id: str) -> RunDispatch | N
     return over
 
 
-async def request_cancel(session: Session, thread_id: str, cause: str) -> bool:
+async def request_cancel(session: Session, thread_id: str, cause: str, run_id: str | None) -> bool:
     """Ask whoever executes a run of the thread to cancel it; see `MailboxStore.request_cancel`."""
-    return await want_cancel(session, await locked_head(session, thread_id), cause)
+    return await want_cancel(session, await locked_head(session, thread_id), cause, run_id)
 
 
 async def interrupt(

@@ -1,5 +1,6 @@
 """The mailbox of the SQL store: one method per promise of the port."""
 
+from collections.abc import Collection
 from functools import partial
 
 from awaken.contracts.dispatch import Interruption, Purged, Release, RunDispatch
@@ -34,11 +35,17 @@ class SqlMailbox:
         )
 
     async def claim(
-        self, worker_id: str, claim_token: str, lease_ms: int, *, limit: int = 1
+        self,
+        worker_id: str,
+        claim_token: str,
+        lease_ms: int,
+        *,
+        limit: int = 1,
+        agents: Collection[str] | None = None,
     ) -> tuple[RunDispatch, ...]:
         """Claim dispatches that are due, at most one of each thread that nobody has claimed."""
         # Most claims find nothing: looking costs no transaction that others would wait for.
-        if not await self._database.read(claims.has_due):
+        if not await self._database.read(partial(claims.has_due, agents=agents)):
             return ()
         return await self._database.write(
             partial(
@@ -47,6 +54,7 @@ class SqlMailbox:
                 claim_token=claim_token,
                 lease_ms=lease_ms,
                 limit=limit,
+                agents=agents,
             )
         )
 
@@ -108,10 +116,10 @@ class SqlMailbox:
         """Cancel a queued dispatch; None when it is not queued any more."""
         return await self._database.write(partial(mailbox.cancel_dispatch, dispatch_id=dispatch_id))
 
-    async def request_cancel(self, thread_id: str, cause: str) -> bool:
+    async def request_cancel(self, thread_id: str, cause: str, run_id: str | None = None) -> bool:
         """Ask whoever executes a run of the thread to cancel it, now or after a crash."""
         return await self._database.write(
-            partial(mailbox.request_cancel, thread_id=thread_id, cause=cause)
+            partial(mailbox.request_cancel, thread_id=thread_id, cause=cause, run_id=run_id)
         )
 
     async def interrupt(

@@ -4,7 +4,7 @@
 queues; `refresh` is the only place that writes it.
 """
 
-from awaken.contracts.dispatch import InputMode, RunDispatch
+from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
 from awaken.stores.rules import dispatches as rules
 from awaken.stores.rules.interrupts import is_stale
 
@@ -68,7 +68,7 @@ async def add(session: Session, head: StoredHead, dispatch: RunDispatch) -> RunD
         fresh.run_id,
         fresh.status.value,
         fresh.priority,
-        fresh.available_at,
+        rules.due_at(fresh),
         fresh.mode.value,
         fresh.dedupe_key,
         fresh.created_at,
@@ -86,7 +86,7 @@ async def save(session: Session, dispatch: RunDispatch) -> RunDispatch:
         dispatch.dispatch_id,
         dispatch.run_id,
         dispatch.status.value,
-        dispatch.available_at,
+        rules.due_at(dispatch),
         dispatch.updated_at,
         rows.packed(dispatch),
     )
@@ -100,8 +100,8 @@ async def absorb(
     now = await session.now()
     for dispatch_id in dispatch_ids:
         dispatch = await find(session, dispatch_id)
-        assert dispatch is not None
-        await save(session, rules.absorbed(dispatch, run_id, now.wall_ms))
+        if dispatch is not None and dispatch.status is DispatchStatus.QUEUED:
+            await save(session, rules.absorbed(dispatch, run_id, now.wall_ms))
     await refresh(session, head)
 
 
@@ -146,7 +146,7 @@ async def list_inputs(session: Session, thread_id: str) -> tuple[RunDispatch, ..
         dispatch
         for dispatch in await all_queued(session, head)
         if dispatch.mode in INPUT_MODES
-        and dispatch.available_at <= now.wall_ms
+        and rules.due_at(dispatch) <= now.wall_ms
         and not is_stale(head, dispatch)
     )
 
@@ -157,12 +157,13 @@ async def refresh(session: Session, head: StoredHead) -> None:
     assert counted is not None
     head.queued = counted[0]
     row = await session.one("first_queued", head.no) if head.queued else None
-    priority = due_at = turn_at = number = None
+    priority = due_at = turn_at = number = agent = None
     if row is not None:
         first, number = decoded(row), row[1]
-        priority, due_at = first.priority, first.available_at
+        priority, due_at = first.priority, rules.due_at(first)
         turn_at = max(first.created_at, head.served_at)
-    turn = (priority, due_at, turn_at, number)
+        agent = rules.agent_of(head, first)
+    turn = (priority, due_at, turn_at, number, agent)
     await session.run("save_queue", head.no, head.epoch, head.queued, head.served_at, *turn)
 
 

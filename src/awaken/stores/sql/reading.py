@@ -154,17 +154,22 @@ async def list_events(
     if 0 < after < head[4]:
         raise CursorExpired(thread_id=thread_id, purged_seq=head[4])
     found: list[LoggedEvent] = []
-    first, last = rows.all_places(head[0])
-    for seq, run_id, at, blob in await session.all(
-        "list_commit_events", first, last, max(after, 0), min(max(limit, 0), STEP)
-    ):
-        what = f"Events of thread '{thread_id}'"
-        events = rows.unpacked(blob, rows.EVENTS, what, seq, run_id, at)
-        begin = seq - len(events)
-        for index, event in enumerate(events, begin + 1):
-            if index > after and len(found) < limit:
-                found.append(LoggedEvent(seq=index, run_id=run_id, event=event, created_at=at))
-    return tuple(found)
+    places, seen = rows.all_places(head[0]), max(after, 0)
+    while len(found) < limit:
+        step = min(limit - len(found), STEP)
+        commits = await session.all("list_commit_events", *places, seen, step)
+        for seq, run_id, at, blob in commits:
+            what = f"Events of thread '{thread_id}'"
+            events = rows.unpacked(blob, rows.EVENTS, what, seq, run_id, at)
+            found += [
+                LoggedEvent(seq=index, run_id=run_id, event=event, created_at=at)
+                for index, event in enumerate(events, seq - len(events) + 1)
+                if index > seen
+            ]
+            seen = seq
+        if len(commits) < step:
+            break
+    return tuple(found[:limit]) if limit > 0 else ()
 
 
 async def list_tool_records(session: Session, run_id: str) -> tuple[ToolRecord, ...]:

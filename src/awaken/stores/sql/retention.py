@@ -1,12 +1,16 @@
 """Deleting threads, and purging what has ended long ago."""
 
+import logging
+
 from awaken.contracts.dispatch import Purged
-from awaken.contracts.errors import InvalidRecord, RecordNotFound
+from awaken.contracts.errors import CorruptRecord, InvalidRecord, RecordNotFound
 from awaken.contracts.storage import DeleteStrategy
 
 from . import rows
 from .heads import StoredHead, locked_head
 from .session import Session
+
+logger = logging.getLogger(__name__)
 
 COMMITS_AT_ONCE = 1000
 THREADS_AT_ONCE = 100
@@ -75,8 +79,11 @@ async def _purge_logs(session: Session, before_ms: int, limit: int) -> int:
         for thread_id, number in map(tuple, found):
             if events >= limit:
                 return events
-            events += await _purge_log(session, thread_id, before_ms, limit - events)
             after = number
+            try:
+                events += await _purge_log(session, thread_id, before_ms, limit - events)
+            except CorruptRecord:
+                logger.exception("Thread '%s' is damaged; its log is left alone.", thread_id)
     return events
 
 

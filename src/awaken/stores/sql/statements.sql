@@ -39,9 +39,18 @@ WHERE no = $1
 -- name: ask_cancel
 UPDATE threads SET cancel_cause = COALESCE(cancel_cause, $2) WHERE no = $1
 
+-- name: set_cancel
+UPDATE threads SET cancel_cause = $2 WHERE no = $1
+
+-- name: park_queue
+UPDATE threads SET turn_at = NULL WHERE id = $1
+
+-- name: postpone_claim
+UPDATE threads SET lease_until = $2 WHERE id = $1
+
 -- name: save_queue
 UPDATE threads SET epoch = $2, queued = $3, served_at = $4, head_priority = $5, due_at = $6,
-    turn_at = $7, head_no = $8
+    turn_at = $7, head_no = $8, head_agent = $9
 WHERE no = $1
 
 -- name: find_parent
@@ -255,11 +264,16 @@ WHERE (CAST($1 AS TEXT) IS NULL OR thread_no = (SELECT no FROM threads WHERE id 
 DELETE FROM dispatches WHERE thread_no = $1
 
 -- name: list_due
-SELECT id FROM threads WHERE turn_at IS NOT NULL AND claim_token IS NULL AND due_at <= $1
+SELECT id, head_agent FROM threads
+WHERE turn_at IS NOT NULL AND claim_token IS NULL AND due_at <= $1
+    AND (head_agent IS NULL OR CAST($3 AS TEXT) IS NULL OR $3 LIKE '%|' || head_agent || '|%')
 ORDER BY head_priority, turn_at, head_no LIMIT $2 {skip_locked}
 
 -- name: find_due
-SELECT 1 FROM threads WHERE turn_at IS NOT NULL AND claim_token IS NULL AND due_at <= $1 LIMIT 1
+SELECT 1 FROM threads
+WHERE turn_at IS NOT NULL AND claim_token IS NULL AND due_at <= $1
+    AND (head_agent IS NULL OR CAST($2 AS TEXT) IS NULL OR $2 LIKE '%|' || head_agent || '|%')
+LIMIT 1
 
 -- name: list_expired_claims
 SELECT id FROM threads WHERE claim_token IS NOT NULL AND lease_until <= $1

@@ -6,6 +6,7 @@ be short but never wrong.
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 
 from awaken.contracts.messages import Message
 
@@ -36,7 +37,9 @@ class TranscriptCache:
         kept = self._kept.get(thread_no)
         if kept is None:
             return []
-        self._kept.move_to_end(thread_no)
+        with suppress(KeyError):
+            # It may be dropped meanwhile: reader threads ask as well.
+            self._kept.move_to_end(thread_no)
         return kept.messages
 
     def extend(self, thread_no: int, after: int, messages: Sequence[Message], size: int) -> None:

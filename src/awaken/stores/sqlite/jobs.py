@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from awaken.stores.sql.session import Session
@@ -49,7 +50,8 @@ def settle(batch: list[Job]) -> None:
     """Wake each event loop once."""
     for loop in {job.loop for job in batch}:
         jobs = [job for job in batch if job.loop is loop]
-        if not loop.is_closed():
+        with suppress(RuntimeError):
+            # A loop that was closed has nobody who waits.
             loop.call_soon_threadsafe(_settle_all, jobs)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from awaken.contracts.errors import StorageError, StoreUnavailable
+from awaken.contracts.errors import InvalidRecord, StorageError, StoreUnavailable
 from awaken.stores.sql.session import Moment, Session
 
 from .clock import moment
@@ -18,6 +18,14 @@ from .jobs import Job, driven, settle
 T = TypeVar("T")
 
 BATCH_MAX = 256
+
+OWN_FAULTS = (
+    sqlite3.IntegrityError,
+    sqlite3.DataError,
+    sqlite3.ProgrammingError,
+    sqlite3.InterfaceError,
+)
+"""Errors of what one job wants to write; the file and the other jobs of its batch are fine."""
 
 
 class Writer:
@@ -126,10 +134,13 @@ def _run(connection: sqlite3.Connection, session: Session, job: Job, *, is_alone
         connection.execute("SAVEPOINT job")
     try:
         job.result = driven(job.work(session))
+    except OWN_FAULTS as error:
+        job.error = InvalidRecord(what="What was to be written", problem=str(error))
     except FAULTS:
         raise
     except BaseException as error:  # noqa: BLE001 - it belongs to the job, not to the batch
         job.error = error
+    if job.error is not None:
         connection.execute("ROLLBACK" if is_alone else "ROLLBACK TO job")
     if not is_alone:
         connection.execute("RELEASE job")

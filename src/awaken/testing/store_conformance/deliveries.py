@@ -128,7 +128,7 @@ async def a_retried_claim_is_answered_by_its_receipt(store: Store) -> None:
 
 
 async def input_that_was_taken_in_is_acked(store: Store) -> None:
-    """By the commit that has it, and named by the run that took it."""
+    """By the commit that has it; whoever sent it learns which run took it."""
     await queue(store, "d-1")
     await claim(store)
     await queue(store, "s-1", "s-2", mode=InputMode.STEER)
@@ -137,24 +137,48 @@ async def input_that_was_taken_in_is_acked(store: Store) -> None:
         run=run(), messages=(said("m-1"),), absorbed=("s-1",), fencing_token="token-1"
     )
     taken = await find(store, "s-1")
-    assert (taken.status, taken.run_id) == (DispatchStatus.ACKED, RUN)
+    assert (taken.status, taken.taken_by) == (DispatchStatus.ACKED, RUN)
+    assert taken.run_id == "run-of-s-1"
     assert taken.completed_at is not None
     assert [found.dispatch_id for found in await store.list_inputs(THREAD)] == ["s-2"]
-    found = await store.find_dispatch_of_run(RUN)
-    assert found is not None
-    assert found.dispatch_id == "s-1"
+    found = await store.find_dispatch_of_run("run-of-s-1")
+    assert found == taken
     await writer.commit(absorbed=("s-2",), fencing_token="token-1")
-    assert (await find(store, "s-2")).run_id == RUN
+    assert (await find(store, "s-2")).taken_by == RUN
+
+
+async def a_message_that_a_waiting_run_takes_in_names_it(store: Store) -> None:
+    """So that whoever waits for the run it was meant for finds the one that goes on."""
+    writer = Writer(store)
+    await writer.commit(run=run())
+    await writer.commit(run=run(status=WAITING))
+    await queue(store, "d-1")
+    await claim(store)
+    await writer.commit(run=run(), fencing_token="token-1")
+    assert (await find(store, "d-1")).taken_by == RUN
+    await writer.commit(run=run(status=DONE), release=Release(), fencing_token="token-1")
+    taken = await find(store, "d-1")
+    assert (taken.status, taken.taken_by) == (DispatchStatus.ACKED, RUN)
+
+
+async def input_that_was_taken_back_meanwhile_stops_no_run(store: Store) -> None:
+    """It is in the transcript by then; how it was delivered stays as it is."""
+    await queue(store, "d-1")
+    await claim(store)
+    await queue(store, "s-1", mode=InputMode.STEER)
+    await store.cancel_dispatch("s-1")
+    writer = Writer(store)
+    await writer.commit(run=run(), absorbed=("s-1",), fencing_token="token-1")
+    assert (await find(store, "s-1")).status is DispatchStatus.CANCELLED
 
 
 async def only_queued_input_of_the_thread_is_taken_in(store: Store) -> None:
-    """Unknown, claimed, over, of another thread, or twice: the whole commit is refused."""
+    """Unknown, claimed, of another thread, or twice: the whole commit is refused."""
     await queue(store, "d-1", "d-2", "d-3")
     await queue(store, "e-1", thread_id="thread-2")
     await claim(store)
-    await store.cancel_dispatch("d-2")
     writer = Writer(store)
-    for names in (("d-9",), ("d-1",), ("d-2",), ("e-1",), ("d-3", "d-9"), ("d-3", "d-3")):
+    for names in (("d-9",), ("d-1",), ("e-1",), ("d-3", "d-9"), ("d-3", "d-3")):
         await writer.expect_refusal(
             InvalidRecord, run=run(), absorbed=names, fencing_token="token-1"
         )
@@ -220,6 +244,8 @@ CHECKS = (
     a_retried_commit_delivers_once,
     a_retried_claim_is_answered_by_its_receipt,
     input_that_was_taken_in_is_acked,
+    a_message_that_a_waiting_run_takes_in_names_it,
+    input_that_was_taken_back_meanwhile_stops_no_run,
     only_queued_input_of_the_thread_is_taken_in,
     a_commit_queues_dispatches,
     what_a_commit_queues_again_is_there_once,

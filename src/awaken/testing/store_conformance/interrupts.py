@@ -245,7 +245,32 @@ async def an_interrupt_leaves_a_waiting_run_to_its_caller(store: Store) -> None:
     assert seen.open_run == run("run-1", WAITING)
 
 
+async def only_the_run_that_is_meant_is_cancelled(store: Store) -> None:
+    """One that came to the thread meanwhile goes on."""
+    await queue(store, "d-1", run_id="run-1")
+    await claim(store)
+    assert not await store.request_cancel(THREAD, "user", "run-9")
+    assert not (await extend(store, "token-1"))[0].cancel_cause
+    assert await store.request_cancel(THREAD, "user", "run-1")
+    assert (await extend(store, "token-1"))[0].cancel_cause == "user"
+    assert (await find(store, "d-1")).cancel_cause == "user"
+
+
+async def a_cancel_of_a_run_that_is_recovered_first_is_not_the_next_ones(store: Store) -> None:
+    """The claim is that of another dispatch, which goes on when the recovered run has ended."""
+    writer = Writer(store)
+    await writer.commit(run=run("run-0"))
+    await queue(store, "d-1", run_id="run-1")
+    await claim(store)
+    assert await store.request_cancel(THREAD, "user", "run-0")
+    assert (await find(store, "d-1")).cancel_cause is None
+    await writer.commit(run=run("run-0", DONE), fencing_token="token-1")
+    assert not (await extend(store, "token-1"))[0].cancel_cause
+
+
 CHECKS = (
+    only_the_run_that_is_meant_is_cancelled,
+    a_cancel_of_a_run_that_is_recovered_first_is_not_the_next_ones,
     a_holder_learns_that_a_cancel_is_wanted,
     a_cancel_reaches_a_run_that_took_its_thread,
     the_first_cause_of_a_cancel_stays,

@@ -25,7 +25,8 @@ CREATE TABLE threads (
     head_priority BIGINT,
     due_at BIGINT,
     turn_at BIGINT,
-    head_no BIGINT
+    head_no BIGINT,
+    head_agent TEXT
 );
 CREATE INDEX threads_claimed ON threads (claim_token) WHERE claim_token IS NOT NULL;
 CREATE INDEX threads_waiting ON threads (head_priority, turn_at, head_no)

@@ -25,7 +25,8 @@ CREATE TABLE threads (
     head_priority INTEGER,
     due_at INTEGER,
     turn_at INTEGER,
-    head_no INTEGER
+    head_no INTEGER,
+    head_agent TEXT
 ) STRICT;
 CREATE INDEX threads_claimed ON threads (claim_token) WHERE claim_token IS NOT NULL;
 CREATE INDEX threads_waiting ON threads (head_priority, turn_at, head_no) WHERE turn_at IS NOT NULL;

@@ -1,0 +1,76 @@
+"""What is due at once needs no clock: one that is wrong, or set back, holds nothing up."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from awaken.contracts.dispatch import InputMode
+from awaken.contracts.storage import Store
+from awaken.stores.memory import MemoryStore
+from awaken.stores.sql.session import Moment
+from awaken.stores.sqlite import SqliteStore
+from awaken.testing.store_conformance.writing import dispatch
+
+SKEW_MS = 600_000
+
+
+class Clock:
+    """A wall clock that can be set, and a monotonic one that cannot."""
+
+    def __init__(self) -> None:
+        self.wall_ms, self.lease_ms = 1_700_000_000_000, 1000
+
+    def now_ms(self) -> int:
+        return self.wall_ms
+
+    def monotonic_ms(self) -> int:
+        return self.lease_ms
+
+    def moment(self) -> Moment:
+        return Moment(wall_ms=self.wall_ms, lease_ms=self.lease_ms)
+
+
+def made(kind: str, clock: Clock, folder: Path) -> Store:
+    if kind == "memory":
+        return MemoryStore(clock=clock)
+    return SqliteStore(folder / "store.db", clock.moment)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_work_queued_before_the_clock_was_set_back_is_claimed_at_once(
+    kind: str, tmp_path: Path
+) -> None:
+    async def run() -> None:
+        clock = Clock()
+        store = made(kind, clock, tmp_path)
+        await store.open()
+        await store.enqueue(dispatch("d-1", "t-1"))
+        await store.enqueue(dispatch("d-2", "t-2", mode=InputMode.STEER))
+        clock.wall_ms -= SKEW_MS
+        assert [it.dispatch_id for it in await store.list_inputs("t-2")] == ["d-2"]
+        assert len(await store.claim("worker", "token", 1000, limit=9)) == 2
+        # Given back by somebody whose clock is ahead, it is due for those who are behind.
+        clock.wall_ms += 2 * SKEW_MS
+        await store.requeue("d-1", "token")
+        clock.wall_ms -= 2 * SKEW_MS
+        assert len(await store.claim("worker", "again", 1000, limit=9)) == 1
+        await store.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_delayed_work_still_waits_for_its_time(kind: str, tmp_path: Path) -> None:
+    async def run() -> None:
+        clock = Clock()
+        store = made(kind, clock, tmp_path)
+        await store.open()
+        await store.enqueue(dispatch("d-1", "t-1", available_at=clock.wall_ms + 400))
+        assert await store.claim("worker", "token", 1000) == ()
+        clock.wall_ms += 400
+        (claimed,) = await store.claim("worker", "token", 1000)
+        assert claimed.dispatch_id == "d-1"
+        await store.close()
+
+    asyncio.run(run())
