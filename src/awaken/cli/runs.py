@@ -51,6 +51,10 @@ async def show_run(
     run = await store.load_run(run_id)
     if run is None:
         message = f"Run '{run_id}' does not exist; `awaken runs list` shows what is there."
+        queued = await store.find_dispatch_of_run(run_id)
+        if queued is not None:
+            shown = f"`awaken dispatches show {queued.dispatch_id}` says more."
+            message = f"Run '{run_id}' has not begun: its input is {queued.status}; {shown}"
         raise UnknownRun(message, run_id=run_id)
     journal = await store.list_tool_records(run_id)
     tickets = await _tickets(store, run)

@@ -196,7 +196,8 @@ class Mailbox:
         shown = None if thread is None else thread.open_run_id or thread.latest_run_id
         run_id = request.continue_run_id or shown
         if run_id is None:
-            raise InvalidResume(run_id="", problem=f"no run of thread '{thread_id}' waits")
+            problem = f"no run of thread '{thread_id}' waits"
+            raise InvalidResume(f"Nothing to resume: {problem}.", run_id="", problem=problem)
         run = await self._store.load_run(run_id)
         if run is None or run.thread_id != thread_id:
             raise UnknownRun(run_id=run_id)

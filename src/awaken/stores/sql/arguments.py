@@ -12,9 +12,15 @@ def check_arguments(args: Iterable[Any]) -> None:
     """Refuse text and numbers that not every database can keep.
 
     Raises:
-        InvalidRecord: Text has U+0000 or half of a surrogate pair; a number has over 64 bits.
+        InvalidRecord: Text has U+0000 or half of a surrogate pair; a number is not whole, or has
+            over 64 bits.
     """
     for value in args:
+        kind = type(value)
+        if kind is bytes or value is None:
+            continue
+        if kind is float:
+            raise InvalidRecord(what=f"Number {value}", problem="it is no whole number")
         if isinstance(value, str):
             if "\0" in value or not (value.isascii() or _is_whole(value)):
                 problem = "it has U+0000 or half of a surrogate pair, which no column can keep"

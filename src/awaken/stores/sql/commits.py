@@ -74,6 +74,9 @@ async def _applied_before(
     """
     commit = encoded.commit
     is_next = commit.expected_version == head.version
+    if is_next and commit.commit_id.endswith(f":{head.version + 1}"):
+        # An id that names its version, as those of runs do, cannot have been another one's.
+        return None
     back = head.version - (LOOK_BACK if is_next else LOOK_BACK_REFUSED)
     first = min(commit.expected_version + 1, back)
     places = rows.place(head.no, max(first, 1)), rows.place(head.no, head.version)

@@ -117,8 +117,12 @@ def named_error(error: sqlite3.Error | UnicodeDecodeError, store: str) -> Storag
     problem = str(error)
     if primary == sqlite3.SQLITE_FULL:
         return StoreFull(store=store, problem=problem)
+    if primary == sqlite3.SQLITE_NOTADB:
+        problem = f"{problem}; if it never was a store of awaken, check its path"
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return StoreCorrupt(store=store, problem=problem)
+    if primary == sqlite3.SQLITE_CANTOPEN:
+        problem = f"{problem}; its folder must exist and be writable"
     return StoreUnavailable(store=store, problem=problem)
 
 
