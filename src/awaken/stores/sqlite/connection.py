@@ -63,7 +63,7 @@ def connected(path: Path, store: str, *, is_writer: bool) -> sqlite3.Connection:
         # Without this a power cut could take back what was acknowledged.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-        connection.execute("PRAGMA cache_size = -8192")
+        connection.execute("PRAGMA cache_size = -2048")
         if not is_writer:
             connection.execute("PRAGMA query_only = ON")
     except FAULTS as error:
