@@ -115,7 +115,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a run fails with its store",
-        stage="pgchaos --restarts 12 --cuts 0",
+        stage="pgchaos --restarts 24 --cuts 0",
         edits=(("runtime/loop.py", " and run.is_delivered:\n", " and not run:\n"),),
     ),
     Mutant(
