@@ -69,3 +69,27 @@ async def _write(store: SqliteStore, name: str) -> None:
                 break
             except VersionConflict as conflict:
                 version = conflict.actual
+
+
+def test_processes_that_make_a_store_together_all_get_it(tmp_path: Path) -> None:
+    """Only a race can show it: without waiting, about one round in fifteen fails."""
+    for number in range(60):
+        path = tmp_path / f"store{number}.db"
+        ready, go = os.pipe()
+        children = [Child(partial(_open_at_once, path, ready)) for _ in range(4)]
+        os.write(go, b"x" * len(children))
+        ended = [child.wait() for child in children]
+        os.close(ready)
+        os.close(go)
+        assert [it.status for it in ended] == [0] * len(children)
+
+
+def _open_at_once(path: Path, ready: int, _log: int) -> None:
+    os.read(ready, 1)
+
+    async def work() -> None:
+        store = SqliteStore(path)
+        await store.open()
+        await store.close()
+
+    asyncio.run(work())

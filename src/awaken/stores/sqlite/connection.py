@@ -1,6 +1,7 @@
 """Connections: how a file is opened, and what its errors mean."""
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ BUSY_MS = 30_000
 
 _MAGIC = b"SQLite format 3"
 _HEADER_BYTES = 100
+SWITCH_PAUSE_MS = 10
 PAGE_BYTES = 512
 CHECKED_PAGES = 16 * 1024
 """A file up to this size (8 MiB) is looked through when it is opened; `check` takes any."""
@@ -59,7 +61,7 @@ def connected(path: Path, store: str, *, is_writer: bool) -> sqlite3.Connection:
     try:
         if is_writer:
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-            connection.execute("PRAGMA journal_mode = WAL")
+            _use_log(connection)
         # Without this a power cut could take back what was acknowledged.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
@@ -70,6 +72,23 @@ def connected(path: Path, store: str, *, is_writer: bool) -> sqlite3.Connection:
         connection.close()
         raise named_error(error, store) from error
     return connection
+
+
+def _use_log(connection: sqlite3.Connection) -> None:
+    """Switch to the write-ahead log, whoever else does so to a new file at the same moment.
+
+    SQLite does not wait for others by itself here.
+    """
+    for _ in range(BUSY_MS // SWITCH_PAUSE_MS):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            time.sleep(SWITCH_PAUSE_MS / 1000)
+        else:
+            return
+    connection.execute("PRAGMA journal_mode = WAL")
 
 
 def prepare(connection: sqlite3.Connection, store: str) -> None:
