@@ -257,7 +257,7 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
-    _refusal(tmp_path, InvalidInput)
+    assert "name a file, not a folder" in str(_refusal(tmp_path, InvalidInput))
 
 
 def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:

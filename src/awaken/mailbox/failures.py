@@ -18,11 +18,9 @@ from awaken.contracts.errors import (
     UnknownTicket,
     UsageError,
 )
-from awaken.contracts.lifecycle import Failed, Termination, TicketStatus
-from awaken.contracts.threads import Thread
-from awaken.runtime.delivery import is_own
+from awaken.contracts.lifecycle import Failed, TicketStatus
+from awaken.runtime.delivery import End, is_own
 from awaken.runtime.engine import RunEngine
-from awaken.runtime.forced_end import Ending, never_begun
 
 from .outages import backoff_ms
 from .services import MailboxServices
@@ -50,8 +48,6 @@ class Failures:
         self._engine = engine
         self._services = services
         self._store = services.store
-        self._clock = services.clock
-        self._ids = services.ids
         self._config = services.config
         self._randomness = randomness
 
@@ -124,12 +120,15 @@ class Failures:
             run = None
         is_known = await self._store.load_run(dispatch.run_id) is not None
         if run is None and dispatch.request.continue_run_id is None and not is_known:
-            await self._bury_unbegun(dispatch, termination, release)
+            # A record is left, so that whoever asks for the run learns why it never began.
+            await self._engine.endings.end_dispatch(
+                dispatch, End(termination, release, has_begun=False)
+            )
         elif run is None or (run.is_resumable_waiting and isinstance(error, REFUSED_INPUT)):
             # There is no run to end, or one that still waits for better input.
             await self._store.release(dispatch.dispatch_id, _token(dispatch), release)
         else:
-            await self._engine.end_by_force(
+            await self._engine.endings.end(
                 dispatch.thread_id, termination, token=_token(dispatch), release=release
             )
 
@@ -141,22 +140,6 @@ class Failures:
         tickets = [await self._store.find_ticket(id_) for id_, _ in request.decisions]
         return bool(tickets) and all(
             ticket is not None and ticket.status is not TicketStatus.OPEN for ticket in tickets
-        )
-
-    async def _bury_unbegun(
-        self, dispatch: RunDispatch, termination: Termination, release: Release
-    ) -> None:
-        """Leave a record of the run, so that whoever asks for it learns why it never began."""
-        thread = await self._store.load_thread(dispatch.thread_id)
-        ending = Ending(
-            termination=termination,
-            now_ms=self._clock.now_ms(),
-            ids=self._ids,
-            token=_token(dispatch),
-            release=release,
-        )
-        await self._store.commit(
-            never_begun(thread or Thread(id=dispatch.thread_id), dispatch, ending)
         )
 
 

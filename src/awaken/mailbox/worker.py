@@ -207,7 +207,7 @@ class Worker:
         """End the run that an interrupt found on its thread, if nobody has ended it yet."""
         run = await self._services.open_run(dispatch.thread_id)
         if run is not None and not is_own(run, dispatch):
-            await self._engine.end_by_force(
+            await self._engine.endings.end(
                 dispatch.thread_id, Cancelled(cause=INTERRUPT), token=dispatch.claim_token
             )
 

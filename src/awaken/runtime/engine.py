@@ -6,7 +6,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from awaken.contracts.dispatch import Release, RunDispatch
+from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import (
     InvalidResume,
     ThreadBusy,
@@ -15,7 +15,6 @@ from awaken.contracts.errors import (
     VersionConflict,
 )
 from awaken.contracts.events import AgentEvent
-from awaken.contracts.lifecycle import Termination
 from awaken.contracts.messages import Message
 from awaken.contracts.runs import (
     DecisionReceipt,
@@ -57,7 +56,8 @@ class RunEngine:
         self._admission = Admission(store, registry, services)
         self._execution = Execution(store, services, self._admission, leases)
         self.active = self._execution.active
-        self._endings = Endings(store, services)
+        self.endings = Endings(store, services)
+        """Ends runs that nobody executes."""
         self._deciding: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def run(self, request: RunRequest) -> RunResult:
@@ -109,7 +109,7 @@ class RunEngine:
                 await self.store.release(dispatch.dispatch_id, dispatch.claim_token)
                 return await recorded_result(ended, self.store, self.registry.snapshot())
             case End() as end:
-                ended = await self._endings.end_dispatch(dispatch, end)
+                ended = await self.endings.end_dispatch(dispatch, end)
                 return await recorded_result(ended, self.store, self.registry.snapshot())
             case Deliver(request=request, decisions=decisions):
                 lease = Lease(dispatch.claim_token, dispatch_id=dispatch.dispatch_id)
@@ -122,24 +122,6 @@ class RunEngine:
                 active, _ = await self._execution.launch(request, lambda _: None, lease)
                 await asyncio.shield(active.outcome())
                 return await self.execute(dispatch)
-
-    async def end_by_force(
-        self,
-        thread_id: str,
-        termination: Termination,
-        *,
-        token: str | None = None,
-        release: Release | None = None,
-    ) -> RunRecord | None:
-        """End the thread's open run in one commit, without executing anything of its agent.
-
-        Returns the run's last record, or None when the thread has no open run.
-
-        Raises:
-            LeaseLost: The token is stale.
-            ThreadClaimed: Somebody else has the thread.
-        """
-        return await self._endings.end(thread_id, termination, token=token, release=release)
 
     async def start(self, request: RunRequest) -> RunHandle:
         """Start a request and return once the run is durable.

@@ -148,8 +148,8 @@ def test_whoever_has_no_claim_tries_again_when_somebody_was_faster(
         )
         runtime = runtime_of()
         engine = type(runtime._engine)(store, runtime.registry, runtime._engine.services)
-        assert await engine.end_by_force("unknown", Cancelled()) is None
-        return await engine.end_by_force("t", Cancelled(), token=token)
+        assert await engine.endings.end("unknown", Cancelled()) is None
+        return await engine.endings.end("t", Cancelled(), token=token)
 
     if error is not None:
         with pytest.raises(error):
