@@ -83,8 +83,16 @@ def _counted(run: Callable[..., sqlite3.Cursor], *args: Any) -> sqlite3.Cursor:
     if is_it and _Plan.what == BEFORE:
         os.kill(os.getpid(), signal.SIGKILL)
     if is_it and _Plan.what == FAILING:
-        raise sqlite3.OperationalError("disk I/O error")
+        raise _disk_fault()
     cursor = run(*args)
     if is_it and _Plan.what == AFTER:
         os.kill(os.getpid(), signal.SIGKILL)
     return cursor
+
+
+def _disk_fault() -> sqlite3.OperationalError:
+    """Return what SQLite raises for a failing disk, with the code that its errors carry."""
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+    error.sqlite_errorname = "SQLITE_IOERR"
+    return error
