@@ -1,4 +1,5 @@
-"""awaken in the harness: the public API, a model client that plays the harness's script.
+"""awaken in the harness: the public API, with a model client that plays the harness's script, or
+its own client for OpenAI Chat against the harness's server.
 
 The harness's tools look nothing up and change nothing, and are declared so; `awaken_once` measures
 what the default costs, where each call's intent is durable before its tool runs.
@@ -13,6 +14,7 @@ from awaken.contracts.content import Text
 from awaken.contracts.deltas import TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.inference import InferenceRequest, ModelEvent, Stop, StopReason
 from awaken.contracts.messages import Role, ToolCall, assistant, tool_answer, user
+from awaken.contracts.models import ProviderSpec
 from awaken.contracts.storage import Commit
 from common import SYSTEM, TOOLS, Adapter, stream_turn
 
@@ -41,18 +43,26 @@ class Awaken(Adapter):
 
     name = "awaken"
     packages = ("awaken",)
-    modes = ("inproc",)
+    modes = ("inproc", "http")
     store = "SQLite, WAL, synchronous=FULL, every commit of the run (3 a turn)"
     effect = "none"
 
     async def setup(self) -> None:
         """Build the agents."""
-        self.runtime = AgentRuntime(agents=self.agents(TOOLS))
+        providers = {}
+        if self.mode == "http":
+            spec = ProviderSpec(id="fake", adapter="openai_chat", base_url=self.base_url)
+            providers = {"fake": spec}
+        self.runtime = AgentRuntime(agents=self.agents(TOOLS), providers=providers)
         self.threads = 0
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.runtime.__aexit__(None, None, None)
 
     def agents(self, tools: tuple) -> list[Agent]:
         """One without tools, one with them."""
-        model = HarnessModel()
+        model = "fake:fake" if self.mode == "http" else HarnessModel()
         return [
             Agent("plain", model=model, instructions=SYSTEM),
             Agent("tools", model=model, instructions=SYSTEM, tools=tools),

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 import typer.main
@@ -26,9 +26,12 @@ from awaken.authoring.agents import Agent
 from awaken.authoring.functions import ToolOptions
 from awaken.bootstrap.agent_runtime import AgentRuntime, RuntimeOptions
 from awaken.bootstrap.decisions import DecisionOptions
+from awaken.bootstrap.known_providers import ADAPTERS, KNOWN_PROVIDERS
 from awaken.bootstrap.requests import DeliveryOptions, RunOptions
 from awaken.cli.main import app
 from awaken.contracts import loop_state
+from awaken.contracts.budgets import Budget
+from awaken.contracts.context_state import CompactionConfig
 from awaken.contracts.deltas import ReasoningDelta, TextDelta
 from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import AwakenError
@@ -39,15 +42,29 @@ from awaken.contracts.events import (
     MessagesSnapshot,
     StateDelta,
 )
-from awaken.contracts.inference import ContextWindowPolicy, InferenceOverride
+from awaken.contracts.inference import ContextWindowPolicy, InferenceOverride, TokenUsage
+from awaken.contracts.model_errors import AllModelsUnavailable, ModelError
+from awaken.contracts.models import (
+    ModelPool,
+    ModelPrices,
+    ModelSpec,
+    PoolMember,
+    ProviderSpec,
+    RetryPolicy,
+)
 from awaken.contracts.runs import RunRequest, RunResult
-from awaken.contracts.specs import AgentSpec, ModelSpec, RemoteEndpoint, StopCondition
+from awaken.contracts.specs import AgentSpec, RemoteEndpoint, StopCondition
 from awaken.contracts.state import ScheduledActionSpec, StateKey
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.tool_context import ToolContext, ToolState
 from awaken.contracts.tools import ToolDescriptor
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.receipts import SubmitReceipt
+from awaken.providers.anthropic.codec import AnthropicOptions
+from awaken.providers.gemini.codec import GeminiOptions
+from awaken.providers.openai_chat.encode import ChatOptions
+from awaken.providers.openai_responses.encode import ResponsesOptions
+from awaken.runtime.breaker import BreakerPolicy
 from awaken.runtime.handles import RunHandle
 from awaken.runtime.limits import Limits
 
@@ -55,6 +72,8 @@ REFERENCE = Path(__file__).parent / "reference"
 
 OUT_OF_DATE = "out of date, run docs/generate_reference.py"
 LINE_LENGTH = 100
+LONG_TEXT = 60
+"""A longer default is not shown."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 UNUSED = "Kept for later; nothing reads it yet."
 DELEGATES = "Ids of agents; they must be registered. Nothing delegates to them yet."
@@ -64,7 +83,7 @@ UNLOGGED = (*LIVE_EVENTS, ErrorEvent, StateDelta, MessagesSnapshot)
 MEANINGS: dict[str, dict[str, str]] = {
     "AgentSpec": {
         "id": "The agent's name. Runs and handoffs use it.",
-        "model_id": "The id of a `ModelSpec`, `provider:model`, or a provider's name alone.",
+        "model_id": "`provider:model`, the id of a `ModelSpec` or a pool, or a provider alone.",
         "system_prompt": "Instructions, sent before the conversation.",
         "description": "What the agent is for. Not sent to the model.",
         "max_rounds": "At most this many inferences in a run. 0 means no limit.",
@@ -95,12 +114,73 @@ MEANINGS: dict[str, dict[str, str]] = {
     },
     "ModelSpec": {
         "id": "The name that agents use.",
-        "provider_id": "A key of `AgentRuntime(providers=…)`, or `scripted`.",
+        "provider_id": "A known provider, a key of `AgentRuntime(providers=…)`, or `scripted`.",
         "upstream_model": "The model's name at the provider.",
-        "context_window": UNUSED,
-        "max_output_tokens": UNUSED,
-        "input_modalities": UNUSED,
-        "prices": UNUSED,
+        "context_window": "Tokens of request and answer. A context policy stays within it.",
+        "max_output_tokens": "Sent as the limit of every answer; nothing may ask for more.",
+        "modalities": "What the model reads and writes. For people; nothing is refused by it.",
+        "knowledge_cutoff": "`YYYY-MM` or `YYYY-MM-DD`. For people.",
+        "prices": "What its tokens cost; see below. They win over the extra `pricing`.",
+    },
+    "ModelPrices": {
+        "input": "Tokens of the request.",
+        "output": "Tokens of the answer, reasoning among them.",
+        "cache_read": "Tokens of the request that the vendor had in its cache.",
+        "cache_write": "Tokens of the request that the vendor put into its cache.",
+    },
+    "ModelPool": {
+        "id": "The name that agents use.",
+        "members": "The models, in the order in which `failover_only` ones stand in.",
+        "routing": "`sticky`: a thread keeps its model. `round_robin`: they take turns.",
+    },
+    "PoolMember": {
+        "model_id": "`provider:model` or the id of a `ModelSpec`; not a pool.",
+        "weight": "How often it is the first, compared with the others.",
+        "role": "`member`, or `failover_only`: asked after all members.",
+    },
+    "ProviderSpec": {
+        "id": "The key under which it is passed: `providers={id: spec}`.",
+        "adapter": "The wire format; see below.",
+        "api_key": "A `RedactedString`. Absent: looked up in the environment for every call.",
+        "base_url": "Where it answers. Absent: the vendor's own address.",
+        "timeout_ms": "How long the connection may be silent.",
+        "adapter_options": "What the server does differently; see below.",
+    },
+    "RetryPolicy": {
+        "backoff_base_ms": "The first pause; it doubles with every further call.",
+        "overloaded_backoff_base_ms": "The first pause after `overloaded`.",
+        "backoff_cap_ms": "The longest pause, without its jitter of up to a quarter.",
+    },
+    "BreakerPolicy": {
+        "cooldown_ms": "How long an open breaker lets nobody ask.",
+    },
+    "CompactionConfig": {
+        "system_prompt": "What the summarising model is told.",
+        "summary_max_tokens": "How long a summary may be.",
+        "timeout_ms": "How long a summary may take.",
+    },
+    "Budget": {
+        "scope": "`run`, `thread` or `tenant`: whose spending is added up.",
+        "cost_usd": "US dollars. Every model that is asked must have a price.",
+        "soft": "Ask a person, with a ticket, instead of stopping the run.",
+    },
+    "TokenUsage": {
+        "completion_tokens": "All tokens of the answer.",
+        "total_tokens": "As the provider counts them.",
+        "cache_read_tokens": "Part of the prompt tokens: what the vendor had in its cache.",
+        "cache_creation_tokens": "Part of the prompt tokens: what the vendor put into its cache.",
+    },
+    "ChatOptions": {
+        "max_tokens_field": "What the server calls the limit of an answer.",
+        "system_role": "The role of instructions.",
+    },
+    "AnthropicOptions": {
+        "version": "The header `anthropic-version`.",
+        "betas": "The header `anthropic-beta`.",
+        "cache_ttl": "How long the vendor keeps the cached prompt. Absent: the vendor's default.",
+    },
+    "GeminiOptions": {
+        "api_version": "The first part of the path, `v1` or `v1beta`.",
     },
     "RemoteEndpoint": {
         "base_url": "Where the agent answers.",
@@ -160,14 +240,20 @@ MEANINGS: dict[str, dict[str, str]] = {
         "inbox_messages": "Messages that wait for a running run. More are refused.",
     },
     "ContextWindowPolicy": {
-        "enable_prompt_cache": "Tells the provider that it may cache the prompt.",
+        "max_context_tokens": "Request and answer together. Never more than the model's window.",
+        "max_output_tokens": "What is left free for the answer. Not sent as a limit.",
+        "min_recent_messages": "So many of the newest messages are always sent.",
+        "enable_prompt_cache": "Marks for the vendor what to cache, where it wants marks.",
+        "autocompact_threshold": "From so many tokens on, a summary is written. Absent: never.",
+        "compaction_mode": "`keep_recent_raw_suffix`, or `compact_to_safe_frontier`: up to now.",
+        "compaction_raw_suffix_messages": "So many of the newest messages are not summarised.",
     },
     "InferenceOverride": {
         "upstream_model": "Another model of the same provider.",
         "temperature": "Passed to the provider.",
-        "max_tokens": "Passed to the provider.",
+        "max_tokens": "The limit of an answer. The model's own limit is never exceeded.",
         "top_p": "Passed to the provider.",
-        "reasoning_effort": "Passed to the provider.",
+        "reasoning_effort": "`none`, `low`, `medium`, `high`, `max`, or a budget of tokens.",
     },
     "RunRequest": {
         "messages": "What is said.",
@@ -192,7 +278,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "status": "`waiting` or `done`.",
         "termination": "How the run ended, or `Suspended` while it waits.",
         "steps": "Steps taken, in the whole run.",
-        "usage": "Tokens used, in the whole run.",
+        "usage": "Tokens used and what they cost, in the whole run.",
     },
     "AgentRuntime": {
         "registry": "What can be named: agents, tools, models, providers, plugins, backends.",
@@ -229,7 +315,7 @@ MEANINGS: dict[str, dict[str, str]] = {
 KEY_MEANINGS: dict[str, str] = {
     "RUN_LIFECYCLE": "Where the run is. A plugin ends the run by updating it with `End`.",
     "ACTIVE_AGENT": "Who speaks on this thread. Setting it hands the run over at its next step.",
-    "REQUEST_OPTIONS": "The run's overrides and frontend tools, for when it goes on.",
+    "REQUEST_OPTIONS": "The run's overrides, frontend tools and budgets, for when it goes on.",
     "PENDING_ACTIONS": "Scheduled actions that wait for their phase.",
     "FAILED_ACTIONS": "Scheduled actions that failed.",
     "CONTEXT_THROTTLE": "When a context message was last injected.",
@@ -237,6 +323,9 @@ KEY_MEANINGS: dict[str, str] = {
     "TOOL_FILTER": "What this step's hooks said about tools.",
     "STEP_OVERRIDE": "Inference parameters for this step.",
     "STOP_STATS": "What stop conditions look at.",
+    "CONTEXT_STATE": "What is not sent of a thread's history, and the summary in its place.",
+    "RUN_LEDGER": "What the run has spent besides its usage, for budgets.",
+    "THREAD_LEDGER": "What the runs of a thread have spent, for budgets.",
 }
 
 ACTION_MEANINGS: dict[str, str] = {
@@ -329,17 +418,32 @@ def stop_table() -> str:
     return table(("code", "condition", "type", "meaning"), rows)
 
 
-def policy_table() -> str:
-    """The context policy; fields that nothing reads yet say so."""
+def model_error_table() -> str:
+    """Every way in which a model call fails, and what the runtime does about it."""
+    kinds = [kind for kind in _family(ModelError) if kind.__module__ == ModelError.__module__]
     rows = [
         (
-            f"`{field.name}`",
-            _default(field),
-            MEANINGS["ContextWindowPolicy"].get(field.name, UNUSED),
+            f"`{kind.code}`",
+            "yes" if kind.retryable else "no",
+            "no" if kind.blames_request else "yes",
+            summary(kind),
         )
-        for field in msgspec.structs.fields(ContextWindowPolicy)
+        for kind in sorted(kinds, key=lambda kind: kind.code)
+        if kind not in (ModelError, AllModelsUnavailable)
     ]
-    return table(("field", "default", "meaning"), rows)
+    return table(("code", "asked again", "another model of the pool", "meaning"), rows)
+
+
+def provider_table() -> str:
+    """The providers that need no configuration but their key."""
+    rows = []
+    for name, known in KNOWN_PROVIDERS.items():
+        keys = " or ".join(f"`{key}`" for key in known.keys)
+        needed = keys if known.needs_key else f"{keys}, if there is one" if keys else "none"
+        extra = ADAPTERS[known.adapter].extra
+        needs = f"`awaken[{extra}]`" if extra else ""
+        rows.append((f"`{name}`", f"`{known.adapter}`", known.base_url or "", needed, needs))
+    return table(("provider", "adapter", "address", "key", "extra"), rows)
 
 
 def key_table() -> str:
@@ -530,6 +634,8 @@ def type_text(type_: Any) -> str:
     if type_ in (None, NoneType):
         return "None"
     origin, arguments = get_origin(type_), get_args(type_)
+    if origin is Annotated:
+        return type_text(arguments[0])
     if origin is Literal:
         return f"Literal[{', '.join(map(repr, arguments))}]"
     parts = ["..." if part is Ellipsis else type_text(part) for part in arguments]
@@ -557,7 +663,7 @@ def _dataclass_default(field: dataclasses.Field[Any]) -> str:
 
 def _value(value: object) -> str:
     if isinstance(value, str):
-        return f"`{str(value)!r}`"
+        return f"`{str(value)!r}`" if len(value) <= LONG_TEXT else "a text"
     return f"`{value!r}`" if not isinstance(value, msgspec.Struct) else "its defaults"
 
 
@@ -573,6 +679,21 @@ PARTS: dict[str, Callable[[], str]] = {
     "agent": agent_table,
     "agent-spec": lambda: struct_table(AgentSpec),
     "model-spec": lambda: struct_table(ModelSpec),
+    "model-prices": lambda: struct_table(ModelPrices),
+    "model-pool": lambda: struct_table(ModelPool),
+    "pool-member": lambda: struct_table(PoolMember),
+    "provider-spec": lambda: struct_table(ProviderSpec),
+    "known-providers": provider_table,
+    "openai-chat-options": lambda: struct_table(ChatOptions),
+    "openai-responses-options": lambda: struct_table(ResponsesOptions),
+    "anthropic-options": lambda: struct_table(AnthropicOptions),
+    "gemini-options": lambda: struct_table(GeminiOptions),
+    "model-errors": model_error_table,
+    "retry-policy": lambda: struct_table(RetryPolicy),
+    "breaker-policy": lambda: struct_table(BreakerPolicy),
+    "compaction-config": lambda: struct_table(CompactionConfig),
+    "budget": lambda: struct_table(Budget),
+    "token-usage": lambda: struct_table(TokenUsage),
     "remote-endpoint": lambda: struct_table(RemoteEndpoint),
     "tool-options": lambda: options_table(ToolOptions),
     "tool-descriptor": lambda: struct_table(ToolDescriptor),
@@ -582,7 +703,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "submit-receipt": lambda: struct_table(SubmitReceipt),
     "run-dispatch": lambda: struct_table(RunDispatch),
     "stop-conditions": stop_table,
-    "context-policy": policy_table,
+    "context-policy": lambda: struct_table(ContextWindowPolicy),
     "inference-override": lambda: struct_table(InferenceOverride),
     "run-options": lambda: options_table(RunOptions, described_by=RunRequest),
     "decision-options": lambda: options_table(DecisionOptions, described_by=ToolCallResume),

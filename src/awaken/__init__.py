@@ -3,13 +3,15 @@
 from awaken.authoring.agents import Agent
 from awaken.authoring.functions import tool
 from awaken.bootstrap.agent_runtime import AgentRuntime
+from awaken.contracts.budgets import Budget
 from awaken.contracts.errors import AwakenError, RunFailed
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.messages import Message
+from awaken.contracts.models import ModelPool, ModelSpec, PoolMember, ProviderSpec
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import Plugin, PluginRegistrar
 from awaken.contracts.runs import RunRequest, RunResult
-from awaken.contracts.specs import AgentSpec, ModelSpec
+from awaken.contracts.specs import AgentSpec
 from awaken.contracts.state import StateCommand, StateKey
 from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tool_results import ToolResult
@@ -20,11 +22,15 @@ __all__ = [
     "AgentRuntime",
     "AgentSpec",
     "AwakenError",
+    "Budget",
     "Message",
+    "ModelPool",
     "ModelSpec",
     "Phase",
     "Plugin",
     "PluginRegistrar",
+    "PoolMember",
+    "ProviderSpec",
     "RunFailed",
     "RunRequest",
     "RunResult",

@@ -17,6 +17,7 @@ from awaken.contracts.inference import InferenceRequest
 from awaken.contracts.messages import Message, Role, user
 from awaken.contracts.runs import RunRecord, RunRequest, RunResult
 from awaken.contracts.storage import Commit, CommitReceipt
+from awaken.contracts.stream_recovery import INTERRUPTED_PROMPT
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.leases import Lease, LeaseHolder
 from awaken.runtime.limits import Limits
@@ -119,12 +120,16 @@ class Process:
 
         def answer(request: InferenceRequest) -> Any:
             self.asked += 1
-            said = [it for it in request.messages if it.role is Role.ASSISTANT]
-            return entries[len(said)]
+            messages = request.messages
+            if messages[-1].text == INTERRUPTED_PROMPT:
+                messages = messages[:-2]
+            said = [it for it in messages if it.role is Role.ASSISTANT]
+            entry = entries[len(said)]
+            return entry(request) if callable(entry) else entry
 
         known = {"a": agent, **(others or {})} if entries else {}
         model = ScriptedModel([answer], cycle=True)
-        agents = [Agent(id_, model=model, **options) for id_, options in known.items()]
+        agents = [Agent(id_, **{"model": model, **options}) for id_, options in known.items()]
         runtime = AgentRuntime(agents, store=store, limits=limits or Limits(), clock=LoopClock())
         self.engine = RunEngine(
             self.line,  # type: ignore[arg-type]

@@ -25,6 +25,7 @@ from awaken.mailbox.mailbox import Mailbox
 from awaken.mailbox.sweeper import Sweeper
 from awaken.mailbox.worker import Worker
 from awaken.runtime.engine import RunEngine
+from awaken.runtime.health import ModelHealth
 from awaken.runtime.leases import Lease, LeaseHolder
 from awaken.runtime.limits import Limits, ToolSlots
 from awaken.runtime.resolution.registry import RegistryHandle
@@ -176,6 +177,7 @@ class Node:
             limits=Limits(),
             tool_slots=ToolSlots(),
             profile=MemoryProfileStore(),
+            health=ModelHealth(clock),
         )
         registry = RegistryHandle(registry_set(agents, [], [], {}, {}))
         self.engine = RunEngine(store, registry, services, self.book)

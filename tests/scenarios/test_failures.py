@@ -9,7 +9,8 @@ from awaken import RunFailed, tool
 from awaken.contracts.deltas import TextDelta
 from awaken.contracts.errors import StoreUnavailable
 from awaken.contracts.events import InferenceComplete, RunFinish
-from awaken.contracts.inference import (
+from awaken.contracts.lifecycle import Failed, NaturalEnd, RunStatus
+from awaken.contracts.model_errors import (
     AllModelsUnavailable,
     ContentFiltered,
     ContextOverflow,
@@ -21,7 +22,6 @@ from awaken.contracts.inference import (
     StreamInterrupted,
     Unauthorized,
 )
-from awaken.contracts.lifecycle import Failed, NaturalEnd, RunStatus
 from awaken.testing.scripted_model import Chunks, Entry, ScriptExhausted, ToolCalls, Turn
 
 from .worlds import Story, World, play, simulated
@@ -84,15 +84,15 @@ async def _raised(script: list[Entry]) -> RunFailed:
         (ContentFiltered("x"), "content_filtered"),
         (AllModelsUnavailable("x"), "all_models_unavailable"),
         (ScriptExhausted(3), "script_exhausted"),
-        (ValueError("x"), "provider_failed"),
+        (ValueError("x"), "provider_broken"),
         (TimeoutError("x"), "model_timeout"),
-        (ConnectionResetError("x"), "provider_failed"),
-        (KeyError("x"), "provider_failed"),
-        (RecursionError("x"), "provider_failed"),
-        (MemoryError("x"), "provider_failed"),
+        (ConnectionResetError("x"), "transport_failed"),
+        (KeyError("x"), "provider_broken"),
+        (RecursionError("x"), "provider_broken"),
+        (MemoryError("x"), "provider_broken"),
         (asyncio.CancelledError("x"), "internal_error"),
         (Odd("x"), "internal_error"),
-        (StoreUnavailable(store="x", problem="y"), "provider_failed"),
+        (StoreUnavailable(store="x", problem="y"), "provider_broken"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
@@ -132,10 +132,10 @@ class Broken:
 @pytest.mark.parametrize(
     ("how", "expected"),
     [
-        ("raises at once", "provider_failed"),
-        ("fails to close", "provider_failed"),
+        ("raises at once", "provider_broken"),
+        ("fails to close", "provider_broken"),
         ("hangs", "model_timeout"),
-        ("yields junk", "provider_failed"),
+        ("yields junk", "provider_broken"),
         ("ends without a stop", None),
     ],
 )

@@ -71,10 +71,10 @@ def runtime(*arguments: Any, **options: Any) -> AgentRuntime:
 BUILDING: list[tuple[str, Callable[[], Any], type[AwakenError], str]] = [
     (
         "a provider that is not there",
-        lambda: runtime([assistant(model="openai:gpt-5-mini")]),
+        lambda: runtime([assistant(model="opnai:gpt-5-mini")]),
         InvalidSpec,
-        "Agent 'assistant': no provider 'openai' is registered; pass providers={'openai': client} "
-        "or use model='scripted'",
+        "Agent 'assistant': no provider 'opnai' is registered (model 'opnai:gpt-5-mini'); known: "
+        "anthropic, bedrock, bridge, deepseek, ",
     ),
     ("one agent", lambda: runtime(assistant()), InvalidInput, "AgentRuntime([Agent('assistant', …"),
     ("an id as agent", lambda: runtime(["assistant"]), InvalidInput, "'assistant' is no Agent"),

@@ -1,19 +1,22 @@
 """Leases: who may write to a thread, and what becomes of a run that may not any more."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from awaken import Phase, ToolContext, tool
+from awaken.contracts.deltas import TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.dispatch import Claim, DispatchStatus, InputMode, Release, RunDispatch
 from awaken.contracts.errors import LeaseLost, StoreUnavailable, ThreadBusy, ThreadClaimed
 from awaken.contracts.events import ErrorEvent, RunFinish
+from awaken.contracts.inference import InferenceRequest, ModelEvent
 from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, RunStatus
 from awaken.contracts.messages import user
 from awaken.contracts.runs import RunRequest
 from awaken.contracts.storage import Commit, ToolRecordStatus
+from awaken.contracts.stream_recovery import continued_text
 from awaken.contracts.suspension import ToolCallResume
 from awaken.runtime.leases import RunHandedOver
 from awaken.runtime.limits import Limits
@@ -572,7 +575,13 @@ def test_a_decision_that_waits_in_the_store_is_taken_before_the_run_goes_to_slee
     simulated(scenario)
 
 
-def test_a_stream_is_kept_from_time_to_time_and_readers_of_the_next_are_told_to_forget() -> None:
+def test_a_stream_is_kept_from_time_to_time_and_the_next_process_goes_on_with_it() -> None:
+    whole, asked = "one two three four", []
+
+    def rest(request: InferenceRequest) -> str:
+        asked.append(continued_text(request.messages))
+        return whole.removeprefix(asked[-1] or "")
+
     async def scenario() -> None:
         store = shared_store()
         script = [Chunks(["one ", "two ", "three ", "four"], delay_ms=1_500)]
@@ -586,25 +595,23 @@ def test_a_stream_is_kept_from_time_to_time_and_readers_of_the_next_are_told_to_
         with pytest.raises(Dead):
             await execution
         await after_the_lease(store)
-        second = Process(store, script)
-        running = asyncio.create_task(second.execute_next())
-        await asyncio.sleep(0.5)
-        active = second.engine.active.of_run("r")
-        assert active is not None
-        assert (await running).text == "one two three four"
+        second = Process(store, [rest])
+        assert (await second.execute_next()).text == whole
         found = await history(store)
-        assert texts(found) == ["go", "one two three four"]
+        assert texts(found) == ["go", whole]
+        assert asked == [kept.content[0].text]  # type: ignore[union-attr]
+        assert await store.find_checkpoint("r") is None
         assert kinds(found).count("step_start") == 1
 
     simulated(scenario)
 
 
-def test_a_reader_of_a_recovered_turn_sees_the_reset_before_the_new_text() -> None:
+def test_a_reader_of_a_recovered_turn_forgets_what_it_saw_and_gets_all_of_it_again() -> None:
     seen: list[Any] = []
 
     async def scenario() -> None:
         store = shared_store()
-        script = [Turn("hello", delay_ms=3_000)]
+        script = [Turn("lo", delay_ms=3_000)]
         first = Process(store, [Chunks(["hel", "lo"], delay_ms=5_000)])
         execution = asyncio.create_task(first.engine.run(GO))
         await asyncio.sleep(4)
@@ -622,8 +629,43 @@ def test_a_reader_of_a_recovered_turn_sees_the_reset_before_the_new_text() -> No
     simulated(scenario)
     names = [type(event).__name__ for event in seen]
     assert names.index("StreamReset") < names.index("TextDelta")
+    assert [event.delta for event in seen if isinstance(event, TextDelta)] == ["hel", "lo"]
     assert "RunStart" not in names
     assert names[-1] == "RunFinish"
+
+
+class HangingModel:
+    """Streams a text, a whole call and half of another one, and then nothing more."""
+
+    name = "hanging"
+
+    async def stream(self, _request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
+        yield TextDelta(delta="so ")
+        for call_id, arguments in (("c1", '{"text": "1"}'), ("c2", '{"text": "2')):
+            yield ToolCallStart(id=call_id, name="slow")
+            yield ToolCallDelta(id=call_id, args_delta=arguments)
+        await asyncio.sleep(50)
+
+
+def test_calls_that_another_process_has_heard_whole_are_run_without_asking_again() -> None:
+    async def scenario() -> None:
+        store = shared_store()
+        first = Process(store, ["never"], model=HangingModel(), tools=[slow])
+        execution = asyncio.create_task(first.engine.run(GO))
+        await asyncio.sleep(4)
+        kept = await store.find_checkpoint("r")
+        assert kept is not None
+        assert ([call.id for call in kept.tool_calls], kept.open_tool) == (["c1"], "slow")
+        first.line.cut()
+        with pytest.raises(Dead):
+            await execution
+        await after_the_lease(store)
+        second = Process(store, ["never", "done"], tools=[slow])
+        assert (await second.execute_next()).text == "done"
+        assert second.asked == 1
+        assert texts(await history(store))[:3] == ["go", "so ", "slow 1"]
+
+    simulated(scenario)
 
 
 @pytest.mark.parametrize("every", [0, 60_000])
@@ -723,3 +765,41 @@ def test_a_run_that_is_left_while_it_is_admitted_is_given_back_too() -> None:
         await closing
 
     simulated(scenario)
+
+
+def test_a_run_that_is_handed_over_leaves_all_that_its_model_has_said() -> None:
+    async def scenario() -> None:
+        store = shared_store()
+        first = Process(store, [Chunks(["one ", "two ", "three"], delay_ms=900)])
+        handle = await first.engine.start(GO)
+        await asyncio.sleep(1.2)
+        await first.engine.close()
+        with pytest.raises(RunHandedOver):
+            await handle.result()
+        kept = await store.find_checkpoint("r")
+        assert kept is not None
+        assert kept.content[0].text == "one two "  # type: ignore[union-attr]
+
+    simulated(scenario)
+
+
+def test_what_was_heard_survives_a_second_crash_right_after_the_first() -> None:
+    async def scenario() -> None:
+        store = shared_store()
+        first = Process(store, [Chunks(["one ", "two"], delay_ms=9_000)])
+        await crashed(first, asyncio.create_task(first.engine.run(GO)), after_s=3)
+        await after_the_lease(store)
+        second = Process(store, [Turn("two", delay_ms=9_000)])
+        await crashed(second, asyncio.create_task(second.execute_next()), after_s=1)
+        kept = await store.find_checkpoint("r")
+        assert kept is not None
+        assert kept.content[0].text == "one "  # type: ignore[union-attr]
+
+    simulated(scenario)
+
+
+async def crashed(process: Process, execution: asyncio.Task[Any], after_s: float) -> None:
+    await asyncio.sleep(after_s)
+    process.line.cut()
+    with pytest.raises(Dead):
+        await execution

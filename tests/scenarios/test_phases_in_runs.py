@@ -13,12 +13,7 @@ from awaken.contracts.context_messages import (
     suffix_context,
     system_context,
 )
-from awaken.contracts.inference import (
-    InferenceFailure,
-    InferenceOverride,
-    RateLimited,
-    StreamResult,
-)
+from awaken.contracts.inference import InferenceFailure, InferenceOverride, StreamResult
 from awaken.contracts.lifecycle import BehaviorRequested, Failed, NaturalEnd, RunStatus
 from awaken.contracts.loop_state import (
     ADD_CONTEXT_MESSAGE,
@@ -28,6 +23,7 @@ from awaken.contracts.loop_state import (
     TOOL_CALL_STATES,
     End,
 )
+from awaken.contracts.model_errors import RateLimited
 from awaken.contracts.plugins import (
     AfterInferenceContext,
     AfterToolExecuteContext,

@@ -7,9 +7,9 @@ import pytest
 
 from awaken import AwakenError, Message, ToolContext, tool
 from awaken.contracts.errors import InvalidInput, LimitExceeded
-from awaken.contracts.inference import ProviderFailed
 from awaken.contracts.lifecycle import NaturalEnd
 from awaken.contracts.messages import Role, assistant, tool_answer, user
+from awaken.contracts.model_errors import ProviderFailed
 from awaken.contracts.plugins import Block, ToolGateContext
 from awaken.runtime.inbox import Inbox
 from awaken.runtime.limits import Limits

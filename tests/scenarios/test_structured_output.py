@@ -55,7 +55,7 @@ ROME = City("Rome", 3)
             ROME,
             3,
         ),
-        (City, [Turn(GOOD[:9], stop=StopReason.MAX_TOKENS), GOOD[9:]], ROME, 2),
+        (City, [Turn(GOOD[:9], stop=StopReason.MAX_TOKENS), GOOD], ROME, 2),
         (Point, ['{"x": 1}'], Point(1), 1),
         (list[int], ["[1, 2]"], [1, 2], 1),
         (str, ["plain text"], "plain text", 1),

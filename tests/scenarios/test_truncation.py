@@ -11,15 +11,15 @@ from awaken.contracts.events import InferenceComplete, ToolCallCancel, ToolCallR
 from awaken.contracts.inference import (
     ContextWindowPolicy,
     InferenceOverride,
-    RateLimited,
     StopReason,
     TokenUsage,
 )
 from awaken.contracts.lifecycle import Failed, NaturalEnd
 from awaken.contracts.loop_state import ADD_CONTEXT_MESSAGE, EXCLUDE_TOOL
 from awaken.contracts.messages import Role, Visibility
+from awaken.contracts.model_errors import RateLimited
 from awaken.contracts.plugins import PhaseContext
-from awaken.runtime.inference import CONTINUE_PROMPT
+from awaken.contracts.stream_recovery import TRUNCATED_PROMPT
 from awaken.testing.scripted_model import Chunks, Entry, ToolCalls, Turn
 
 from .worlds import Hooks, play
@@ -123,8 +123,8 @@ def test_the_continuation_carries_the_part_and_a_hidden_prompt_and_nothing_is_lo
         options={"overrides": InferenceOverride(upstream_model="other", temperature=0.5)},
     )
     first, second, third = story.requests
-    assert [m.text for m in second.messages[-2:]] == ["one ", CONTINUE_PROMPT]
-    assert [m.text for m in third.messages[-2:]] == ["one two ", CONTINUE_PROMPT]
+    assert [m.text for m in second.messages[-2:]] == ["one ", TRUNCATED_PROMPT]
+    assert [m.text for m in third.messages[-2:]] == ["one two ", TRUNCATED_PROMPT]
     prompt = second.messages[-1]
     assert (prompt.role, prompt.visibility) == (Role.USER, Visibility.INTERNAL)
     assert "limit" in prompt.text

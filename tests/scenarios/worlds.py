@@ -27,9 +27,11 @@ from awaken.contracts.deltas import Event, ReasoningDelta, TextDelta, ToolCallSt
 from awaken.contracts.events import (
     LIVE_EVENTS,
     ErrorEvent,
+    InferenceComplete,
     RunFinish,
     RunStart,
     StepEnd,
+    StreamReset,
     ToolCallDone,
     ToolCallReady,
     ToolCallResumed,
@@ -61,6 +63,8 @@ React = Callable[[AgentRuntime, AgentEvent], Awaitable[object]]
 
 DURABLE = (RunStart, RunFinish, StepEnd, ToolCallDone, ToolCallResumed)
 """Events that claim to be durable when somebody sees them."""
+SAID = (TextDelta, ReasoningDelta)
+NO_RETRIES = {"max_retries": 0, "max_stream_retries": 0}
 
 
 def simulated(scenario: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -209,6 +213,8 @@ class World:
         **agent: Any,
     ) -> None:
         self.model = model or CheckedModel(entries, **(model_options or {}))
+        # A script plays its entries one by one: whoever wants a second try says so.
+        agent.setdefault("config", {"retry": NO_RETRIES})
         self.store = store or WatchedStore()
         if isinstance(self.model, CheckedModel):
             self.model.rules = (*self.model.rules, self._results_not_durable)
@@ -328,8 +334,9 @@ def _judge_end(events: list[AgentEvent], log: list[AgentEvent], record: RunRecor
 
 def _told(events: list[AgentEvent]) -> tuple[str, str, list[AgentEvent]]:
     """What a stream says, however it is cut into deltas; calls that came to nothing count not."""
-    text = "".join(event.delta for event in events if isinstance(event, TextDelta))
-    thought = "".join(event.delta for event in events if isinstance(event, ReasoningDelta))
+    kept = _not_taken_back(events)
+    text = "".join(event.delta for event in kept if isinstance(event, TextDelta))
+    thought = "".join(event.delta for event in kept if isinstance(event, ReasoningDelta))
     others: list[AgentEvent] = []
     started: dict[str, ToolCallStart] = {}
     for event in events:
@@ -337,6 +344,21 @@ def _told(events: list[AgentEvent]) -> tuple[str, str, list[AgentEvent]]:
             started[event.id] = event
         elif isinstance(event, ToolCallReady):
             others += [started.pop(event.id), event]
-        elif not isinstance(event, (*LIVE_EVENTS, TextDelta, ReasoningDelta)):
+        elif not isinstance(event, (*LIVE_EVENTS, *SAID)):
             others.append(event)
     return text, thought, others
+
+
+def _not_taken_back(events: list[AgentEvent]) -> list[AgentEvent]:
+    """What a turn said counts only from its last reset on."""
+    kept: list[AgentEvent] = []
+    turn: list[AgentEvent] = []
+    for event in events:
+        if isinstance(event, StreamReset):
+            turn = []
+        elif isinstance(event, SAID):
+            turn.append(event)
+        elif isinstance(event, InferenceComplete | RunFinish):
+            kept += turn
+            turn = []
+    return kept + turn

@@ -32,6 +32,7 @@ from awaken.mailbox.receipts import SubmitReceipt
 from awaken.mailbox.sweeper import Sweeper
 from awaken.mailbox.worker import Worker
 from awaken.runtime.engine import RunEngine
+from awaken.runtime.health import ModelHealth
 from awaken.runtime.limits import Limits, ToolSlots
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.run import Services
@@ -145,6 +146,7 @@ class Process:
             limits=Limits(),
             tool_slots=ToolSlots(),
             profile=MemoryProfileStore(),
+            health=ModelHealth(clock),
         )
         agent = obeying_agent(self._note, self._step, self._work, deadline=world.deadline)
         registry = RegistryHandle(registry_set([agent], [], [], {}, {}))

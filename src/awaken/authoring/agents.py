@@ -7,10 +7,12 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from awaken.contracts.budgets import Budget
 from awaken.contracts.errors import DuplicateRegistration, InvalidSpec
 from awaken.contracts.inference import ContextWindowPolicy, ModelClient, ReasoningEffort
+from awaken.contracts.models import ModelPool, ModelSpec
 from awaken.contracts.plugins import Plugin
-from awaken.contracts.specs import AgentSpec, ModelSpec, StopCondition
+from awaken.contracts.specs import AgentSpec, StopCondition
 from awaken.contracts.tools import Tool
 
 from .functions import as_tool
@@ -37,8 +39,8 @@ class Agent:
     """
 
     id: str
-    model: str | ModelSpec | ModelClient = field(kw_only=True)
-    """The id of a registered model, a model, or a client of the agent's own."""
+    model: str | ModelSpec | ModelPool | ModelClient = field(kw_only=True)
+    """`provider:model` or the id of a registered one, a model, a pool, or a client of its own."""
     instructions: str = field(kw_only=True, default="")
     tools: Sequence[Tool | Callable[..., Any]] = field(kw_only=True, default=())
     plugins: Sequence[Plugin] = field(kw_only=True, default=())
@@ -47,6 +49,8 @@ class Agent:
     description: str = field(kw_only=True, default="")
     max_rounds: int = field(kw_only=True, default=16)
     stop: Sequence[StopCondition] = field(kw_only=True, default=())
+    budgets: Sequence[Budget] = field(kw_only=True, default=())
+    """What a run, a thread or a tenant may spend with this agent."""
     parallel_tools: bool = field(kw_only=True, default=True)
     allowed_tools: Sequence[str] | None = field(kw_only=True, default=None)
     excluded_tools: Sequence[str] | None = field(kw_only=True, default=None)
@@ -90,6 +94,7 @@ def _spec(agent: Agent) -> AgentSpec:
         "allowed_tools": agent.allowed_tools,
         "excluded_tools": agent.excluded_tools,
         "stop_conditions": agent.stop,
+        "budgets": agent.budgets,
         "parallel_tools": agent.parallel_tools,
         "delegates": agent.delegates,
         "sections": _sections(agent),
@@ -105,13 +110,13 @@ def _spec(agent: Agent) -> AgentSpec:
 
 def _model_id(agent: Agent) -> str:
     model: Any = agent.model
-    if isinstance(model, ModelSpec):
+    if isinstance(model, ModelSpec | ModelPool):
         return model.id
     if isinstance(model, str):
         return model if model.strip() else _refuse(agent, "model", "it is blank")
     if isinstance(model, ModelClient) and not isinstance(model, type):
         return f"{agent.id}:model"
-    _refuse(agent, "model", "it is no model id, no ModelSpec and no ModelClient")
+    _refuse(agent, "model", "it is no model id, no ModelSpec, no ModelPool and no ModelClient")
 
 
 def _plugin_ids(agent: Agent) -> tuple[str, ...]:

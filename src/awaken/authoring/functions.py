@@ -40,6 +40,7 @@ R = TypeVar("R")
 
 _NAMES = ("__module__", "__name__", "__qualname__")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ALTERNATIVES = frozenset({"anyOf", "oneOf", "allOf"})
 
 
 class ToolOptions(TypedDict, total=False):
@@ -95,16 +96,30 @@ def as_tool(candidate: Any) -> Tool:
     """Return a tool: the object itself if it is one, otherwise made from a function.
 
     Raises:
-        InvalidSpec: It is neither.
+        InvalidSpec: It is neither, or no model could be told of it.
     """
     if isinstance(candidate, type) or not (callable(candidate) or isinstance(candidate, Tool)):
         raise InvalidSpec(what=f"tool {candidate!r}", problem="it is no tool and no function")
     if not isinstance(candidate, Tool):
         return _declared(candidate, {})
-    if not isinstance(candidate.descriptor, ToolDescriptor):
-        what = f"tool {type(candidate).__qualname__}"
-        raise InvalidSpec(what=what, problem="its descriptor is no ToolDescriptor")
+    if problem := _problem(candidate.descriptor):
+        raise InvalidSpec(what=f"tool {type(candidate).__qualname__}", problem=problem)
     return candidate
+
+
+def _problem(descriptor: Any) -> str | None:
+    """Why no model could be told of a tool."""
+    if not isinstance(descriptor, ToolDescriptor):
+        return "its descriptor is no ToolDescriptor"
+    if not _ID.fullmatch(descriptor.id):
+        return f"{descriptor.id!r} is no tool id; give id= of letters, digits, _ and -"
+    schema = descriptor.parameters
+    if schema and (schema.get("type") != "object" or _ALTERNATIVES & schema.keys()):
+        return (
+            "its parameters are no object: give a schema of type 'object' without anyOf, oneOf "
+            "or allOf at its top, and put other values into a property"
+        )
+    return None
 
 
 def _declared(function: Callable[..., Any], options: ToolOptions) -> "FunctionTool[..., Any]":
@@ -220,8 +235,8 @@ def _descriptor(source: Source, parameters: Parameters, options: ToolOptions) ->
     for name in ("timeout_ms", "output_limit", "concurrency"):
         if (limit := getattr(descriptor, name)) is not None and limit < 1:
             source.refuse(f"{name} must be positive")
-    if not _ID.fullmatch(descriptor.id):
-        source.refuse(f"{descriptor.id!r} is no tool id; give id= of letters, digits, _ and -")
+    if problem := _problem(descriptor):
+        source.refuse(problem)
     return descriptor
 
 

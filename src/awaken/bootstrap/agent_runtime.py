@@ -7,6 +7,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 from awaken.authoring.agents import Agent
 from awaken.contracts.backends import ExecutionBackend
+from awaken.contracts.budgets import Budget, PriceList
 from awaken.contracts.bus import Bus
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.dispatch import InputMode
@@ -15,6 +16,7 @@ from awaken.contracts.events import AgentEvent
 from awaken.contracts.inference import ModelClient
 from awaken.contracts.lifecycle import Failed, RunStatus
 from awaken.contracts.messages import MessageRecord
+from awaken.contracts.models import ModelPool, ModelSpec, ProviderSpec
 from awaken.contracts.plugins import Plugin
 from awaken.contracts.profile import ProfileStore
 from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Page, Q, RunQuery, at_cursor
@@ -25,14 +27,16 @@ from awaken.contracts.runs import (
     RunResult,
     SteerReceipt,
 )
-from awaken.contracts.specs import AgentSpec, ModelSpec
+from awaken.contracts.specs import AgentSpec
 from awaken.contracts.storage import Store
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
 from awaken.contracts.tools import Tool
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.receipts import SubmitReceipt
+from awaken.providers.pricing import KnownPrices
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.handles import RunHandle
+from awaken.runtime.health import ModelHealth
 from awaken.runtime.limits import Limits, ToolSlots
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.run import Services
@@ -42,11 +46,13 @@ from .arguments import check_names, check_optional_text, check_text, converted
 from .control import RunControl
 from .decisions import DecisionOptions, NamedDecision, decision_on, named_decisions
 from .node import Node
-from .registries import registry_set
+from .providers import Connections, provider_clients
+from .registries import named, registry_set
 from .requests import (
     Input,
     RunOptions,
     SubmitOptions,
+    checked_budgets,
     messages_of,
     run_request,
     start_request,
@@ -64,8 +70,12 @@ class RuntimeOptions(TypedDict, total=False):
     clock: Clock
     ids: IdSource
     profile: ProfileStore
-    models: Iterable[ModelSpec]
-    """Models that agents may name by their id."""
+    models: Iterable[ModelSpec | ModelPool]
+    """Models and pools of models that agents may name by their id."""
+    budgets: Iterable[Budget]
+    """What every run is held to; those of tenants hold for runs that name theirs."""
+    prices: PriceList
+    """What models cost; absent: their own prices, else those of the extra `pricing`."""
     mailbox: MailboxConfig
     """Leases, retries and bounds of durable work."""
     bus: Bus
@@ -94,7 +104,7 @@ class AgentRuntime:
         *,
         tools: Iterable[Tool | Callable[..., Any]] = (),
         plugins: Iterable[Plugin] = (),
-        providers: Mapping[str, ModelClient] | None = None,
+        providers: Mapping[str, ModelClient | ProviderSpec] | None = None,
         backends: Mapping[str, ExecutionBackend] | None = None,
         store: Store | str | None = None,
         **options: Unpack[RuntimeOptions],
@@ -102,7 +112,9 @@ class AgentRuntime:
         check_names("runtime option", options, RuntimeOptions.__annotations__)
         limits = converted("limits", options.get("limits") or Limits(), Limits)
         models = options.get("models", ())
-        registries = registry_set(agents, tools, plugins, providers or {}, backends or {}, models)
+        self._connections = Connections()
+        clients = provider_clients(named("providers", providers or {}), self._connections)
+        registries = registry_set(agents, tools, plugins, clients, backends or {}, models)
         self.registry = RegistryHandle(registries)
         self._clock = options.get("clock") or SystemClock()
         ids = options.get("ids") or Uuid7Source()
@@ -112,6 +124,8 @@ class AgentRuntime:
         self._has_worker = options.get("has_worker", self.store.is_shared)
         # In memory a worker is needed as soon as something is queued, unless somebody forbids it.
         self._may_work = options.get("has_worker", True)
+        profile = options.get("profile") or profiles_of(self.store)
+        self._health = ModelHealth(self._clock, profile if self.store.is_shared else None)
         self._engine = RunEngine(
             self.store,
             self.registry,
@@ -120,7 +134,10 @@ class AgentRuntime:
                 ids=ids,
                 limits=limits,
                 tool_slots=ToolSlots(),
-                profile=options.get("profile") or profiles_of(self.store),
+                profile=profile,
+                health=self._health,
+                prices=options.get("prices") or KnownPrices(self._clock),
+                budgets=checked_budgets(options.get("budgets", ())),
             ),
             self._node.leases,
         )
@@ -138,7 +155,16 @@ class AgentRuntime:
         _error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        await self._node.close(self._engine.close)
+        try:
+            await self._node.close(self._stop_runs)
+        finally:
+            await self._connections.close()
+
+    async def _stop_runs(self) -> None:
+        try:
+            await self._engine.close()
+        finally:
+            await self._health.close()
 
     async def run(
         self,
@@ -287,6 +313,16 @@ class AgentRuntime:
             return (await self.store.list_messages(thread_id, wanted)).items
         list_messages = partial(self.store.list_messages, thread_id)
         return await _all_pages(list_messages, MessageQuery(limit=LIMIT_MAX))
+
+    async def undo_compaction(self, thread_id: str) -> bool:
+        """Have the whole history of a thread sent again; returns whether any was left out.
+
+        Raises:
+            ThreadBusy: A run of the thread executes here.
+            ThreadClaimed: One executes in another process.
+        """
+        check_text("thread_id", thread_id)
+        return await self._engine.undo_compaction(thread_id)
 
     async def tickets(self, thread_id: str | None = None) -> tuple[Ticket, ...]:
         """List the open tickets, oldest first."""

@@ -12,8 +12,10 @@ from awaken.backends.local import LocalBackend
 from awaken.contracts.backends import ExecutionBackend
 from awaken.contracts.errors import DuplicateRegistration, InvalidInput, InvalidSpec
 from awaken.contracts.inference import ModelClient
+from awaken.contracts.models import ModelPool, ModelSpec, ProviderSpec
 from awaken.contracts.plugins import Plugin
-from awaken.contracts.specs import AgentSpec, ModelSpec, decode_spec
+from awaken.contracts.secrets import encode_secret
+from awaken.contracts.specs import AgentSpec, decode_spec
 from awaken.contracts.tools import Tool
 from awaken.providers.scripted import ScriptedProvider
 from awaken.runtime.resolution.registries import AgentSource, RegistrySet
@@ -21,6 +23,7 @@ from awaken.runtime.resolution.registries import AgentSource, RegistrySet
 from .arguments import check_members, listed
 
 T = TypeVar("T")
+S = TypeVar("S", bound=AgentSpec | ModelSpec | ModelPool | ProviderSpec)
 
 
 def registry_set(
@@ -29,7 +32,7 @@ def registry_set(
     plugins: Iterable[Plugin],
     providers: Mapping[str, ModelClient],
     backends: Mapping[str, ExecutionBackend],
-    models: Iterable[ModelSpec] = (),
+    models: Iterable[ModelSpec | ModelPool] = (),
 ) -> RegistrySet:
     """Collect everything by id.
 
@@ -58,14 +61,21 @@ def source_of(agent: Agent | AgentSpec) -> AgentSource:
         InvalidSpec: The data does not fit; a spec made in code has not been checked before.
     """
     if isinstance(agent, AgentSpec):
-        return AgentSource(spec=_checked_spec(agent))
+        return AgentSource(spec=checked_spec("agent", agent))
     return AgentSource(
         spec=agent.spec,
         tools=agent.own_tools,
         plugins=tuple(agent.plugins),
-        model=None if isinstance(agent.model, str) else agent.model,
+        model=_own_model(agent),
         output=agent.output,
     )
+
+
+def _own_model(agent: Agent) -> ModelClient | ModelSpec | ModelPool | None:
+    model = agent.model
+    if isinstance(model, ModelSpec | ModelPool):
+        return checked_spec("model", model)
+    return None if isinstance(model, str) else model
 
 
 def _agents(agents: object) -> list[Agent | AgentSpec]:
@@ -80,23 +90,29 @@ def _agents(agents: object) -> list[Agent | AgentSpec]:
     return found
 
 
-def _checked_spec(spec: AgentSpec) -> AgentSpec:
+def checked_spec(what: str, spec: S) -> S:
+    """Return a spec that was made in code as one that was read: types are checked, text is enums.
+
+    Raises:
+        InvalidSpec: Something in it does not fit.
+    """
     try:
-        data = msgspec.to_builtins(spec)
+        data = msgspec.to_builtins(spec, enc_hook=encode_secret)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidSpec(what=f"agent {spec.id!r}", problem=str(error)) from error
-    return decode_spec(data, AgentSpec)
+        raise InvalidSpec(what=f"{what} {spec.id!r}", problem=str(error)) from error
+    return decode_spec(data, type(spec))
 
 
 def _models(
-    agents: Iterable[Agent | AgentSpec], models: Iterable[ModelSpec]
-) -> dict[str, ModelSpec]:
+    agents: Iterable[Agent | AgentSpec], models: Iterable[ModelSpec | ModelPool]
+) -> dict[str, ModelSpec | ModelPool]:
     shared = listed("models", models, "ModelSpec(…)")
-    check_members("models", shared, ModelSpec, "clients go into providers={name: client}")
-    found = _by_id("Model", ((model.id, model) for model in shared))
+    others = [model for model in shared if not isinstance(model, ModelPool)]
+    check_members("models", others, ModelSpec, "clients go into providers={name: client}")
+    found = _by_id("Model", ((model.id, checked_spec("model", model)) for model in shared))
     for agent in agents:
-        own = agent.model if isinstance(agent, Agent) else None
-        if isinstance(own, ModelSpec) and found.setdefault(own.id, own) != own:
+        own = _own_model(agent) if isinstance(agent, Agent) else None
+        if isinstance(own, ModelSpec | ModelPool) and found.setdefault(own.id, own) != own:
             raise DuplicateRegistration(kind="Model", name=own.id)
     return found
 
@@ -110,22 +126,29 @@ def _plugins(plugins: object) -> list[Plugin]:
 
 
 def _providers(providers: Mapping[str, ModelClient]) -> Mapping[str, ModelClient]:
-    for name, client in _named("providers", providers).items():
+    for name, client in named("providers", providers).items():
         if isinstance(client, type) or not isinstance(client, ModelClient):
-            problem = f"{client!r} is no ModelClient: it needs a `name` and `stream(request)`"
+            # Its type only: it may be a mapping with a key in it.
+            kind = client.__name__ if isinstance(client, type) else type(client).__name__
+            problem = f"a {kind} is no ProviderSpec and no ModelClient (`name`, `stream(…)`)"
             raise InvalidInput(what=f"provider '{name}'", problem=problem)
     return providers
 
 
 def _backends(backends: Mapping[str, ExecutionBackend]) -> Mapping[str, ExecutionBackend]:
-    for name, backend in _named("backends", backends).items():
+    for name, backend in named("backends", backends).items():
         if isinstance(backend, type) or not hasattr(backend, "execute_root"):
             problem = f"{backend!r} is no ExecutionBackend"
             raise InvalidInput(what=f"backend '{name}'", problem=problem)
     return backends
 
 
-def _named(kind: str, things: Any) -> Mapping[str, Any]:
+def named(kind: str, things: Any) -> Mapping[str, Any]:
+    """Return a mapping of names.
+
+    Raises:
+        InvalidInput: It is none.
+    """
     if not isinstance(things, Mapping) or not all(isinstance(name, str) for name in things):
         raise InvalidInput(what=kind, problem=f"pass a mapping, {kind}={{'name': …}}")
     return things

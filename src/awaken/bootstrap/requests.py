@@ -5,6 +5,7 @@ from typing import Any, TypedDict, cast
 
 import msgspec
 
+from awaken.contracts.budgets import Budget
 from awaken.contracts.content import ContentBlock
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.identity import Adapter, RunMode, RunOrigin
@@ -34,6 +35,8 @@ class RunOptions(TypedDict, total=False):
     dispatch_id: str
     session_id: str
     transport_request_id: str
+    tenant_id: str
+    budgets: Sequence[Budget]
 
 
 class DeliveryOptions(TypedDict, total=False):
@@ -69,6 +72,7 @@ _IDS = (
     "dispatch_id",
     "session_id",
     "transport_request_id",
+    "tenant_id",
 )
 _DESCRIPTORS = "pass ToolDescriptor(id=…, parameters=…); the agent's own tools go into Agent(tools)"
 _MESSAGES = "make one with awaken.contracts.messages.user(text)"
@@ -131,6 +135,8 @@ def checked_request(request: RunRequest) -> RunRequest:
         changes["overrides"] = _overrides(request.overrides)
     if request.frontend_tools != ():
         changes["frontend_tools"] = _frontend_tools(request.frontend_tools)
+    if request.budgets != ():
+        changes["budgets"] = checked_budgets(request.budgets)
     changes["messages"] = tuple(listed("messages", request.messages, "user('…')"))
     check_members("messages", changes["messages"], Message, _MESSAGES)
     if request.decisions != ():
@@ -200,6 +206,17 @@ def _frontend_tools(tools: object) -> tuple[ToolDescriptor, ...]:
     members = listed("frontend_tools", tools, "ToolDescriptor(…)")
     check_members("frontend_tools", members, ToolDescriptor, _DESCRIPTORS)
     return tuple(members)
+
+
+def checked_budgets(budgets: object) -> tuple[Budget, ...]:
+    """The budgets as records of their type.
+
+    Raises:
+        InvalidInput: They are no list of budgets, or one of them is malformed.
+    """
+    members = listed("budgets", budgets, "Budget(tokens=…)")
+    check_members("budgets", members, Budget, "pass Budget(tokens=…, cost_usd=…, time_ms=…)")
+    return tuple(converted("budgets", msgspec.to_builtins(it), Budget) for it in members)
 
 
 def _decisions(decisions: object) -> tuple[tuple[str, Any], ...]:

@@ -18,6 +18,7 @@ from awaken.mailbox.mailbox import Mailbox
 from awaken.mailbox.sweeper import Sweeper
 from awaken.mailbox.worker import Worker
 from awaken.runtime.engine import RunEngine
+from awaken.runtime.health import ModelHealth
 from awaken.runtime.leases import Lease, LeaseHolder
 from awaken.runtime.limits import Limits, ToolSlots
 from awaken.runtime.resolution.registry import RegistryHandle
@@ -56,6 +57,7 @@ class SimulatedNode:
             limits=Limits(),
             tool_slots=ToolSlots(),
             profile=MemoryProfileStore(),
+            health=ModelHealth(clock),
         )
         worker_id = ids.new_id()
         self._heartbeat = LoopHeartbeat(store, clock, ids, CONFIG, worker_id)

@@ -20,6 +20,7 @@ MODULES = {
     "tickets": "tickets",
     "dispatches": "dispatches",
     "dead-letters": "dead_letters",
+    "models": "models",
     "db": "db",
     "upgrade": "upgrade",
     "test": "test_app",

@@ -60,6 +60,11 @@ def moment(at_ms: int | None) -> str:
         return str(at_ms)
 
 
+def dollars(amount: float | None) -> str:
+    """Money down to a millionth: one answer often costs less than a cent."""
+    return "" if amount is None else f"${amount:,.6f}"
+
+
 def ending_text(termination: Termination | None) -> str:
     """How a run ended, or that it has not."""
     match termination:

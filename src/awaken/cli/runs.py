@@ -15,7 +15,7 @@ from awaken.contracts.suspension import Ticket
 from .command_line import new_app
 from .desk import Desk, at_desk
 from .listing import DEFAULT_LIMIT, Cursor, Limit, OfThread, placed
-from .printing import as_json, ending_text, facts, moment, section, short, table
+from .printing import as_json, dollars, ending_text, facts, moment, section, short, table
 
 EVENTS_AT_ONCE = 1000
 
@@ -86,7 +86,9 @@ def _row(run: RunRecord) -> tuple[object, ...]:
 
 def _about(run: RunRecord) -> str:
     waiting, usage = run.waiting, run.usage
-    counts = {name: getattr(usage, name) for name in usage.__struct_fields__}
+    counts = {
+        name: getattr(usage, name) for name in usage.__struct_fields__ if name != "cost_nanos"
+    }
     tokens = ", ".join(f"{name} {count}" for name, count in counts.items() if count is not None)
     return facts(
         (
@@ -101,6 +103,8 @@ def _about(run: RunRecord) -> str:
             ("dispatch", run.dispatch_id),
             ("steps", run.steps),
             ("usage", tokens),
+            ("cost", dollars(usage.cost_usd)),
+            ("tenant", run.tenant_id),
             ("created", moment(run.created_at)),
             ("started", moment(run.started_at)),
             ("finished", moment(run.finished_at)),

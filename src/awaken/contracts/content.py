@@ -74,6 +74,8 @@ class Thinking(Record, frozen=True, kw_only=True, tag_field="type", tag="thinkin
 
     thinking: str
     signature: str | None = None
+    origin: str | None = None
+    """The format and provider that made the signature; all others leave the block out."""
 
 
 ContentBlock = Text | Image | Document | Audio | Video | ToolUse | ToolResultContent | Thinking

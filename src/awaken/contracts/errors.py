@@ -9,7 +9,7 @@
     ├── StateError                 a state command cannot be applied
     ├── RunError                   a run, a model call or a tool went wrong
     │   ├── RunFailed  PluginFailed  LimitExceeded
-    │   ├── ModelError             see `inference.py` for the classes
+    │   ├── ModelError             see `model_errors.py` for the classes
     │   └── ToolError              see `tools.py` for the kinds
     └── StorageError               the store refused or could not answer
 

@@ -60,6 +60,8 @@ class RunIdentity(Record, frozen=True, kw_only=True):
     dispatch_id: str | None = None
     session_id: str | None = None
     transport_request_id: str | None = None
+    tenant_id: str | None = None
+    """Who pays; budgets of tenants are kept by it."""
     origin: RunOrigin = always(RunOrigin.USER)
     run_mode: RunMode = RunMode.FOREGROUND
     adapter: Adapter = Adapter.INTERNAL
@@ -75,6 +77,7 @@ class RunIdentity(Record, frozen=True, kw_only=True):
             parent_thread_id=self.thread_id,
             parent_run_id=self.run_id,
             parent_tool_call_id=present(call_id),
+            tenant_id=self.tenant_id,
             origin=RunOrigin.SUBAGENT,
         )
 

@@ -8,7 +8,6 @@ import msgspec
 
 from .content import ContentBlock, Text, text_of
 from .deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from .errors import RunError
 from .messages import Message, ToolCall
 from .record import Record, StrictRecord
 
@@ -26,11 +25,20 @@ class TokenUsage(Record, frozen=True, kw_only=True):
     """Tokens of one call or of many; absent means the provider did not say."""
 
     prompt_tokens: int | None = None
+    """All tokens of the request, those read from and written to a cache among them."""
     completion_tokens: int | None = None
     total_tokens: int | None = None
     cache_read_tokens: int | None = None
     cache_creation_tokens: int | None = None
     thinking_tokens: int | None = None
+    """Part of the completion tokens."""
+    cost_nanos: int | None = None
+    """Billionths of a US dollar; absent when the price is not known."""
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What it cost, in US dollars, as far as prices are known."""
+        return None if self.cost_nanos is None else self.cost_nanos / 1e9
 
     def plus(self, other: "TokenUsage | None") -> "TokenUsage":
         """Add two counts field by field; negative counts add nothing."""
@@ -43,6 +51,7 @@ class TokenUsage(Record, frozen=True, kw_only=True):
             cache_read_tokens=_sum(self.cache_read_tokens, other.cache_read_tokens),
             cache_creation_tokens=_sum(self.cache_creation_tokens, other.cache_creation_tokens),
             thinking_tokens=_sum(self.thinking_tokens, other.thinking_tokens),
+            cost_nanos=_sum(self.cost_nanos, other.cost_nanos),
         )
 
 
@@ -131,9 +140,11 @@ class InferenceOverride(StrictRecord, frozen=True, kw_only=True):
     max_tokens: int | None = None
     top_p: float | None = None
     reasoning_effort: ReasoningEffort | None = None
+    provider_options: dict[str, Any] | None = None
+    """Fields that are put into the request as they stand, for what only one vendor has."""
 
     def merged(self, other: "InferenceOverride | None") -> "InferenceOverride":
-        """Combine two overrides; a field set in `other` wins."""
+        """Combine two overrides; a field set in `other` wins, provider options one by one."""
         if other is None:
             return self
         changes = {
@@ -141,6 +152,8 @@ class InferenceOverride(StrictRecord, frozen=True, kw_only=True):
             for name in self.__struct_fields__
             if (value := getattr(other, name)) is not None
         }
+        if self.provider_options and other.provider_options:
+            changes["provider_options"] = {**self.provider_options, **other.provider_options}
         return msgspec.structs.replace(self, **changes) if changes else self
 
     @property
@@ -178,8 +191,17 @@ class BlockStop(Record, frozen=True, kw_only=True):
 
 
 class ThinkingSignature(Record, frozen=True, kw_only=True):
-    """The signature of the reasoning streamed so far."""
+    """The end of a block of reasoning, with what the vendor wants back together with it."""
 
+    signature: str | None
+    origin: str | None = None
+    """Which format and provider the signature belongs to; no other one sends it."""
+
+
+class CallSignature(Record, frozen=True, kw_only=True):
+    """What the vendor wants back together with a tool call."""
+
+    id: str
     signature: str
 
 
@@ -195,6 +217,10 @@ class Stop(Record, frozen=True, kw_only=True):
     reason: StopReason
 
 
+class Alive(Record, frozen=True, kw_only=True):
+    """Something came that says nothing: the vendor still works on the answer."""
+
+
 ModelEvent = (
     TextDelta
     | ReasoningDelta
@@ -202,139 +228,11 @@ ModelEvent = (
     | ToolCallDelta
     | BlockStop
     | ThinkingSignature
+    | CallSignature
     | UsageReport
     | Stop
+    | Alive
 )
-
-
-class ModelError(RunError):
-    """A model call failed; the class decides whether trying again can help."""
-
-    code = "model_error"
-    retry_after_ms: int | None = None
-
-    def __init__(self, message: str, *, retry_after_ms: int | None = None) -> None:
-        super().__init__(message)
-        self.retry_after_ms = retry_after_ms
-
-
-class ProviderFailed(ModelError):
-    """The provider answered with an error of its own."""
-
-    code = "provider_failed"
-    retryable = True
-
-
-class RateLimited(ModelError):
-    """Too many requests; wait for `retry_after_ms`."""
-
-    code = "rate_limited"
-    retryable = True
-
-
-class Overloaded(ModelError):
-    """The provider has no capacity right now."""
-
-    code = "overloaded"
-    retryable = True
-
-
-class ModelTimeout(ModelError):
-    """The provider did not answer in time, or stopped sending."""
-
-    code = "model_timeout"
-    retryable = True
-
-
-class StreamInterrupted(ModelError):
-    """The stream broke off in the middle of an answer."""
-
-    code = "stream_interrupted"
-    retryable = True
-
-
-class ContextOverflow(ModelError):
-    """The request is larger than the model's window."""
-
-    code = "context_overflow"
-
-
-class InvalidRequest(ModelError):
-    """The provider rejected the request."""
-
-    code = "invalid_request"
-
-
-class Unauthorized(ModelError):
-    """The credentials are missing or wrong."""
-
-    code = "unauthorized"
-
-
-class ModelNotFound(ModelError):
-    """The provider has no such model."""
-
-    code = "model_not_found"
-
-
-class ContentFiltered(ModelError):
-    """The provider's content filter refused."""
-
-    code = "content_filtered"
-
-
-class AllModelsUnavailable(ModelError):
-    """Every model that could answer is refused by its breaker."""
-
-    code = "all_models_unavailable"
-
-
-class InFlightTool(Record, frozen=True, kw_only=True):
-    """A tool call whose arguments were still being streamed."""
-
-    id: str
-    name: str
-    partial_args: str = ""
-
-
-class InterruptSnapshot(Record, frozen=True, kw_only=True):
-    """What had arrived when a stream broke off."""
-
-    text: str | None = None
-    completed_tool_calls: tuple[ToolCall, ...] = ()
-    in_flight_tool: InFlightTool | None = None
-    bytes_received: int = 0
-
-
-class RecoveryPlan(StrEnum):
-    """How to go on after a broken stream."""
-
-    CONTINUE_TEXT = "continue_text"
-    SYNTHESIZE_TOOL_USE = "synthesize_tool_use"
-    TRUNCATE_BEFORE_TOOL = "truncate_before_tool"
-    WHOLE_RESTART = "whole_restart"
-
-
-def recovery_plan(snapshot: InterruptSnapshot) -> RecoveryPlan:
-    """Choose the plan that loses the least of what the client has seen."""
-    if snapshot.completed_tool_calls:
-        return RecoveryPlan.SYNTHESIZE_TOOL_USE
-    if snapshot.text:
-        in_flight = snapshot.in_flight_tool
-        return RecoveryPlan.TRUNCATE_BEFORE_TOOL if in_flight else RecoveryPlan.CONTINUE_TEXT
-    return RecoveryPlan.WHOLE_RESTART
-
-
-class StreamCheckpoint(Record, frozen=True, kw_only=True):
-    """The unfinished answer of a run, for another process to go on with."""
-
-    run_id: str
-    thread_id: str
-    upstream_model: str
-    partial_text: str = ""
-    completed_tool_calls: tuple[ToolCall, ...] = ()
-    in_flight_tool: InFlightTool | None = None
-    updated_at: int = 0
 
 
 @runtime_checkable

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from .budgets import RUN_LEDGER, THREAD_LEDGER, Budget
 from .context_messages import ContextMessage
+from .context_state import CONTEXT_STATE
 from .inference import InferenceOverride
 from .lifecycle import (
     RUN_TRANSITIONS,
@@ -154,6 +156,7 @@ class RequestOptions(Record, frozen=True, kw_only=True):
 
     overrides: InferenceOverride | None = None
     frontend_tools: tuple[ToolDescriptor, ...] = ()
+    budgets: tuple[Budget, ...] = ()
 
 
 REQUEST_OPTIONS: StateKey[RequestOptions, RequestOptions] = StateKey(
@@ -316,4 +319,7 @@ LOOP_KEYS: tuple[StateKey[Any, Any], ...] = (
     TOOL_FILTER,
     STEP_OVERRIDE,
     STOP_STATS,
+    CONTEXT_STATE,
+    RUN_LEDGER,
+    THREAD_LEDGER,
 )

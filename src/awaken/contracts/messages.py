@@ -29,6 +29,8 @@ class ToolCall(Record, frozen=True, kw_only=True):
     id: str
     name: str
     arguments: Any = always(None)
+    signature: str | None = None
+    """Opaque; goes back to the provider that made it unchanged."""
 
 
 class MessageMetadata(Record, frozen=True, kw_only=True):
@@ -38,7 +40,7 @@ class MessageMetadata(Record, frozen=True, kw_only=True):
     step_index: int | None = None
 
 
-class Message(Record, frozen=True, kw_only=True):
+class Message(Record, frozen=True, kw_only=True, gc=True, weakref=True):
     """One entry of a thread's transcript.
 
     `id` is absent until the message enters a thread; the runtime's `IdSource` gives it one.

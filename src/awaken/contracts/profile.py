@@ -1,6 +1,6 @@
 """Profile entries: small typed values shared between threads and agents."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -57,6 +57,20 @@ class ProfileStore(Protocol):
 
     async def save_entry(self, entry: ProfileEntry) -> None:
         """Write an entry."""
+        ...
+
+    async def change_entry(
+        self, owner: str, key: str, change: Callable[[Any], Any], *, now: int
+    ) -> Any:
+        """Replace a value by what `change` makes of it, atomically, and return the new one.
+
+        `change` gets None when there is no entry. Whoever else changes the entry, in whatever
+        process, does so before or after. It must be pure and quick: it may run in another thread
+        and more than once. What it raises is raised here, and nothing is changed.
+
+        Raises:
+            InvalidRecord: The owner or the key is blank.
+        """
         ...
 
     async def delete_entry(self, owner: str, key: str) -> None:

@@ -3,6 +3,7 @@
 from enum import StrEnum
 from typing import Any
 
+from .budgets import Budget
 from .identity import Adapter, RunMode, RunOrigin
 from .inference import InferenceOverride, TokenUsage
 from .lifecycle import RunStatus, Termination
@@ -58,6 +59,7 @@ class RunRecord(Record, frozen=True, kw_only=True):
     dispatch_id: str | None = None
     session_id: str | None = None
     transport_request_id: str | None = None
+    tenant_id: str | None = None
     registry_version: int | None = None
     input: RunInput = RunInput()
     waiting: Waiting | None = None
@@ -101,6 +103,10 @@ class RunRequest(Record, frozen=True, kw_only=True):
     dispatch_id: str | None = None
     session_id: str | None = None
     transport_request_id: str | None = None
+    tenant_id: str | None = None
+    """Who pays; budgets of tenants are kept by it."""
+    budgets: tuple[Budget, ...] = ()
+    """Limits besides those of the agent and the runtime."""
 
 
 class RunResult(Record, frozen=True, kw_only=True):

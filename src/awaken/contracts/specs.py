@@ -4,9 +4,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from .budgets import Budget
 from .errors import InvalidSpec, KeyCodecError
 from .inference import ContextWindowPolicy, ReasoningEffort
 from .record import StrictRecord
+from .secrets import decode_secret
 
 T = TypeVar("T")
 
@@ -104,6 +106,8 @@ class AgentSpec(StrictRecord, frozen=True, kw_only=True):
     excluded_tools: tuple[str, ...] | None = None
     """Ids or glob patterns; exclusion wins."""
     stop_conditions: tuple[StopCondition, ...] = ()
+    budgets: tuple[Budget, ...] = ()
+    """What a run, a thread or a tenant may spend with this agent."""
     parallel_tools: bool = True
     """Run the calls of one step side by side; otherwise one after another."""
     endpoint: RemoteEndpoint | None = None
@@ -139,24 +143,6 @@ class AgentSpec(StrictRecord, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, sections=sections)
 
 
-class ModelSpec(StrictRecord, frozen=True, kw_only=True):
-    """A model that agents may name: which provider, which name there, what it can do."""
-
-    id: str
-    provider_id: str
-    upstream_model: str
-    context_window: int | None = None
-    max_output_tokens: int | None = None
-    input_modalities: tuple[str, ...] = ("text",)
-    prices: dict[str, float] = {}
-
-    def __post_init__(self) -> None:
-        for name in ("id", "provider_id", "upstream_model"):
-            if not getattr(self, name).strip():
-                message = f"model {name} must not be empty"
-                raise ValueError(message)
-
-
 def decode_spec(data: bytes | str | dict[str, Any], type_: type[T]) -> T:
     """Decode a spec that people wrote.
 
@@ -165,7 +151,7 @@ def decode_spec(data: bytes | str | dict[str, Any], type_: type[T]) -> T:
     """
     try:
         if isinstance(data, dict):
-            return msgspec.convert(data, type_)
-        return msgspec.json.decode(data, type=type_)
+            return msgspec.convert(data, type_, dec_hook=decode_secret)
+        return msgspec.json.decode(data, type=type_, dec_hook=decode_secret)
     except (msgspec.MsgspecError, ValueError) as error:
         raise InvalidSpec(what=type_.__name__, problem=str(error)) from error

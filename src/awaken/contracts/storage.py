@@ -12,7 +12,7 @@ from .content import ContentBlock
 from .dispatch import Claim, Release, RunDispatch
 from .events import AgentEvent, LoggedEvent
 from .mailbox import MailboxStore
-from .messages import Message, MessageRecord
+from .messages import Message, MessageRecord, ToolCall
 from .queries import MessageQuery, Page, RunQuery, ThreadQuery
 from .record import Record
 from .runs import RunRecord
@@ -65,6 +65,10 @@ class StreamCheckpoint(Record, frozen=True, kw_only=True):
     message_id: str
     model: str = ""
     content: tuple[ContentBlock, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Calls whose arguments were complete."""
+    open_tool: str | None = None
+    """The tool whose arguments were still coming."""
     updated_at: int = 0
 
 

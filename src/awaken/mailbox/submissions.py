@@ -22,7 +22,7 @@ TICKET_KEY = "ticket:"
 REPLAY_KEY = "replay:"
 """Begins the dedupe keys under which dead letters are replayed; nobody else may use it."""
 
-_IDS = ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint")
+_IDS = ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint", "tenant_id")
 _OPTIONAL_IDS = ("parent_run_id", "parent_thread_id", "session_id", "transport_request_id")
 
 

@@ -1,6 +1,6 @@
 """Model vendors behind one port, `contracts.inference.ModelClient`.
 
-Belongs here: one adapter per vendor, which turns requests and answers into the vendor's form.
-Does not: retries across vendors, the loop, tools, prompts, or anything a run decides.
-May import: contracts. Providers never import each other, the runtime or `testing`.
+Belongs here: one folder per wire format (`encode` and `decode`, both pure), the HTTP client that
+all of them share (`http`), prices. Does not: retries, the choice of a model, the loop, prompts, or
+anything a run decides. May import: contracts. Formats never import each other or the runtime.
 """

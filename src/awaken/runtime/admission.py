@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.contracts.backends import check_root_request
+from awaken.contracts.budgets import RUN_LEDGER
 from awaken.contracts.errors import InvalidInput, InvalidResume, LimitExceeded, ThreadBusy
 from awaken.contracts.identity import RunIdentity, present
 from awaken.contracts.lifecycle import RunStatus
@@ -40,6 +41,7 @@ from .state.store import StateStore
 from .streams import EventFeed
 
 ID_LENGTH_MAX = 256
+_IDS = ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint", "tenant_id")
 
 
 class Admission:
@@ -59,7 +61,7 @@ class Admission:
             InvalidInput: Naming what is wrong.
             LimitExceeded: A message is too large.
         """
-        for name in ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint"):
+        for name in _IDS:
             if (value := getattr(request, name)) is not None:
                 check_id(name, value)
         self.check_messages(request.messages)
@@ -201,7 +203,8 @@ class Admission:
             usage=record.usage,
             stats=stats if stats.rounds else msgspec.structs.replace(stats, rounds=record.steps),
             started_ms=clock.monotonic_ms(),
-            active_before_ms=stats.active_ms,
+            # After a crash in a step the ledger knows of time that the statistics do not.
+            active_before_ms=max(stats.active_ms, state.get(RUN_LEDGER).spent.ms),
             step=record.steps,
             response=said.text if said is not None else "",
             step_calls=(said.tool_calls or ()) if said is not None else (),
@@ -230,6 +233,7 @@ class Admission:
             dispatch_id=present(request.dispatch_id),
             session_id=present(request.session_id),
             transport_request_id=present(request.transport_request_id),
+            tenant_id=present(request.tenant_id),
             registry_version=pinned.version,
             input=RunInput(from_seq=first, to_seq=first + count - 1) if count else RunInput(),
             created_at=now,
@@ -301,6 +305,7 @@ def _identity(request: RunRequest, record: RunRecord, agent_id: str) -> RunIdent
         dispatch_id=present(request.dispatch_id),
         session_id=present(request.session_id),
         transport_request_id=present(request.transport_request_id),
+        tenant_id=record.tenant_id,
         origin=record.origin,
         run_mode=request.run_mode,
         adapter=request.adapter,
@@ -319,10 +324,19 @@ def _restored(checkout: Checkout, agent: ResolvedAgent, previous: RunRecord | No
 def _with_kept_options(request: RunRequest, state: StateStore) -> RunRequest:
     """Keep with the run what was asked for, so that it still holds after a decision."""
     kept = state.get(REQUEST_OPTIONS)
-    asked = RequestOptions(overrides=request.overrides, frontend_tools=request.frontend_tools)
+    asked = RequestOptions(
+        overrides=request.overrides,
+        frontend_tools=request.frontend_tools,
+        budgets=request.budgets,
+    )
     if asked == kept:
         return request
     overrides = asked.overrides or kept.overrides
     tools = asked.frontend_tools or kept.frontend_tools
-    state.update(REQUEST_OPTIONS, RequestOptions(overrides=overrides, frontend_tools=tools))
-    return msgspec.structs.replace(request, overrides=overrides, frontend_tools=tools)
+    # Whoever goes on with a run cannot free it from the budgets that it was given.
+    budgets = kept.budgets or asked.budgets
+    options = RequestOptions(overrides=overrides, frontend_tools=tools, budgets=budgets)
+    state.update(REQUEST_OPTIONS, options)
+    return msgspec.structs.replace(
+        request, overrides=overrides, frontend_tools=tools, budgets=budgets
+    )

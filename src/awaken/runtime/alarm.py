@@ -41,11 +41,13 @@ class Alarm:
             self._handle = None
 
     def _ring(self) -> None:
+        # A loop may ring a hair early; what it was asked for is what counts.
+        rung = self._handle.when() if self._handle is not None else self._when
         self._handle = None
         callback = self._callback
         if callback is None:
             return
-        if self._loop.time() < self._when:
+        if rung < self._when:
             self._handle = self._loop.call_at(self._when, self._ring)
             return
         self._callback = None

@@ -1,7 +1,7 @@
 """Stream checkpoints: what a model has said so far is kept from time to time while it speaks.
 
-They tell the next process that somebody has seen the beginning of an answer. Saving happens
-beside the stream and never holds it up.
+The next process goes on with the answer from there. Saving happens beside the stream and never
+holds it up.
 """
 
 import asyncio
@@ -10,11 +10,16 @@ from types import TracebackType
 
 from awaken.contracts.content import ContentBlock
 from awaken.contracts.errors import LeaseLost
+from awaken.contracts.messages import ToolCall
 from awaken.contracts.storage import StreamCheckpoint
 
+from .leases import RunHandedOver
 from .run import Run
 
 logger = logging.getLogger(__name__)
+
+_HAND_OVER_S = 2.0
+_Heard = tuple[tuple[ContentBlock, ...], tuple[ToolCall, ...], str | None]
 
 
 class StreamCheckpoints:
@@ -24,7 +29,7 @@ class StreamCheckpoints:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._saved: tuple[ContentBlock, ...] = ()
+        self._saved: _Heard = ((), (), None)
         self._saving: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -40,6 +45,11 @@ class StreamCheckpoints:
     ) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        if isinstance(self._run.stopped_by, RunHandedOver):
+            # No commit follows here: whoever goes on has only what is kept now.
+            self.save_soon()
+            if self._saving is not None:
+                await asyncio.wait([self._saving], timeout=_HAND_OVER_S)
         if self._saving is not None and not self._saving.done():
             # The commit that follows makes it void.
             self._saving.cancel()
@@ -49,18 +59,22 @@ class StreamCheckpoints:
         pause_s = self._run.services.limits.stream_checkpoint_ms / 1000
         self._timer = self._run.loop.call_later(pause_s, self._tick)
 
-    def _tick(self) -> None:
-        self._set_timer()
+    def save_soon(self) -> None:
+        """Keep what there is now, without waiting for it."""
         is_busy = self._saving is not None and not self._saving.done()
         answer = self._run.streaming
         if is_busy or answer is None:
             return
-        content = answer.said()
-        if content != self._saved:
-            self._saved = content
-            self._saving = self._run.loop.create_task(self._save(content))
+        heard = answer.checkpoint()
+        if heard != self._saved:
+            self._saved = heard
+            self._saving = self._run.loop.create_task(self._save(heard))
 
-    async def _save(self, content: tuple[ContentBlock, ...]) -> None:
+    def _tick(self) -> None:
+        self._set_timer()
+        self.save_soon()
+
+    async def _save(self, heard: "_Heard") -> None:
         run, lease = self._run, self._run.journal.lease
         assert lease is not None
         checkpoint = StreamCheckpoint(
@@ -69,7 +83,9 @@ class StreamCheckpoints:
             step=run.step,
             message_id=run.step_message_id,
             model=run.agent.spec.model_id,
-            content=content,
+            content=heard[0],
+            tool_calls=heard[1],
+            open_tool=heard[2],
             updated_at=run.services.clock.now_ms(),
         )
         try:

@@ -8,6 +8,8 @@ import asyncio
 import logging
 from functools import partial
 
+import msgspec
+
 from awaken.contracts.content import text_of
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import ErrorEvent, RunFinish, StateSnapshot, StepEnd
@@ -31,10 +33,11 @@ from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import RunEndContext, StepEndContext
 from awaken.contracts.runs import Waiting, WaitingReason
 
+from .answer import block_events
 from .contexts import phase_context
-from .inference import block_events
 from .phases.runner import has_work, run_phase
 from .run import Run
+from .spending.ledgers import close_accounts, counts_time
 from .tool_calls.settle import CANCELLED, INTERRUPTED, close_tickets, interrupt
 
 logger = logging.getLogger(__name__)
@@ -53,10 +56,14 @@ def _end_step(run: Run) -> None:
     if run.termination is None:
         run.state.update(RUN_LIFECYCLE, CompleteStep())
     run.is_step_open = False
-    if run.agent.stop_rules.conditions:
-        run.state.update(STOP_STATS, run.stats)
+    _keep_stats(run)
     _announce_state(run)
     run.journal.announce(StepEnd())
+
+
+def _keep_stats(run: Run) -> None:
+    if run.agent.stop_rules.conditions or counts_time(run):
+        run.state.update(STOP_STATS, run.stats)
 
 
 async def close_run(run: Run, termination: Termination) -> Termination:
@@ -69,6 +76,7 @@ async def close_run(run: Run, termination: Termination) -> Termination:
         await run.cancels.carry_through(run.journal.settle)
         _answer_everything(run, termination)
         await _last_phase(run, termination)
+        await _close_accounts(run)
         await _write_outcome(run, termination)
     except Exception as error:
         code = error.code if isinstance(error, AwakenError) else "internal_error"
@@ -95,20 +103,22 @@ def _answer_everything(run: Run, termination: Termination) -> None:
 
 def _keep_partial(run: Run) -> None:
     """Keep what the client has seen of a turn that was cut off, in the log and the transcript."""
-    if run.streaming is not None:
-        run.streaming.give_up_calls("the turn was cut off")
-    for event in block_events(run.partial):
+    if run.streaming is None:
+        return
+    run.streaming.give_up_calls("the turn was cut off")
+    said, _, _ = run.streaming.checkpoint()
+    for event in block_events(said):
         run.journal.record(event)
-    if text_of(run.partial).strip():
+    if text_of(said).strip():
         run.append(
             Message(
                 role=Role.ASSISTANT,
                 id=run.step_message_id,
-                content=run.partial,
+                content=said,
                 metadata=run.metadata,
             )
         )
-    run.partial, run.streaming = (), None
+    run.streaming = None
 
 
 def _interruption(termination: Termination) -> str:
@@ -134,6 +144,13 @@ async def _last_phase(run: Run, termination: Termination) -> None:
     except Exception:
         # The outcome is decided; a hook that fails now cannot change it.
         logger.exception("A run_end hook of run '%s' failed.", run.identity.run_id)
+
+
+async def _close_accounts(run: Run) -> None:
+    """Charge the time since the last call; a run that waits goes on counting from here."""
+    await run.cancels.carry_through(partial(close_accounts, run))
+    run.stats = msgspec.structs.replace(run.stats, active_ms=run.active_ms)
+    _keep_stats(run)
 
 
 async def _write_outcome(run: Run, termination: Termination) -> None:

@@ -28,6 +28,7 @@ from awaken.contracts.suspension import Ticket
 
 from .active_runs import ActiveRun
 from .admission import Admission
+from .context.undo import undo_compaction
 from .delivery import Decision, Deliver, Drop, End, RecoverFirst, continuation, delivery_of
 from .endings import Endings
 from .execution import Execution
@@ -256,6 +257,22 @@ class RunEngine:
                 active.stop()
             for active in slots:
                 await active.released.wait()
+        await self.services.compactor.close()
+
+    async def undo_compaction(self, thread_id: str) -> bool:
+        """Have the whole history of a thread sent again; returns whether any was left out.
+
+        Raises:
+            ThreadBusy: A run of the thread executes here.
+            ThreadClaimed: One executes in another process.
+        """
+        slot = self.active.reserve(thread_id)
+        try:
+            self.services.compactor.forget(thread_id)
+            services = self.services
+            return await undo_compaction(self.store, thread_id, services.clock, services.ids)
+        finally:
+            self.active.release(slot)
 
     async def _cancel_active(self, active: ActiveRun, cause: str) -> bool:
         """Cancel what executes here; with a lease it stays cancelled if this process dies now."""

@@ -215,6 +215,7 @@ def _identity(record: RunRecord) -> RunIdentity:
         dispatch_id=record.dispatch_id,
         session_id=record.session_id,
         transport_request_id=record.transport_request_id,
+        tenant_id=record.tenant_id,
         origin=record.origin,
         run_mode=record.run_mode,
         adapter=record.adapter,

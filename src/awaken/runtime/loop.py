@@ -7,16 +7,10 @@ the only way out. No storage, provider or protocol is named here.
 import asyncio
 import logging
 
+from awaken.contracts.budgets import BudgetExceeded
 from awaken.contracts.errors import AwakenError, StoreUnavailable, ThreadClaimed
 from awaken.contracts.events import ErrorEvent
-from awaken.contracts.lifecycle import (
-    Cancelled,
-    Failed,
-    RunStatus,
-    Stopped,
-    Suspended,
-    Termination,
-)
+from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Stopped, Suspended, Termination
 
 from .absorbing import absorb_decisions, absorb_messages
 from .closing import close_run, complete_step
@@ -62,6 +56,8 @@ async def _drive(run: Run) -> Termination:
             return Cancelled(cause=run.cancel_cause)
         # Nobody cancelled the run: foreign code raised this by itself.
         return Failed(message="a provider or a plugin cancelled itself", code="internal_error")
+    except BudgetExceeded as error:
+        return Stopped(reason=error.reason)
     except AwakenError as error:
         if isinstance(error, StoreUnavailable) and run.is_delivered:
             # The store will come back, and whoever gets the run then goes on from its last commit.

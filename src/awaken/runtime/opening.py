@@ -14,6 +14,7 @@ from .phases.commands import submit
 from .phases.runner import has_work, run_phase
 from .resolution.resolver import ResolvedAgent
 from .run import Run
+from .spending.ledgers import keep_budgets
 from .tool_calls.settle import close_tickets, interrupt
 
 SUPERSEDED = "[Not executed: a new message came instead of a decision]"
@@ -74,6 +75,7 @@ async def switch_agent(run: Run) -> Blocked | None:
         return Blocked(reason=f"handoff resolve failed: {error}")
     for plugin in run.agent.env.plugins:
         await submit(run, plugin.on_deactivate() or StateCommand())
+    keep_budgets(run)
     run.agent = agent
     run.identity = run.identity.speaking_as(wanted)
     run.state.declare(agent.env.keys.values())

@@ -2,8 +2,8 @@
 
 Everything is taken from the store: the record counts the finished steps, the bookmark says how
 far the next one got, the tool journal what became of its calls. Lost with the process is only
-what was never durable: text of an unfinished model turn with its token usage, and the time that
-the run executed since its last finished step.
+what was never durable: the newest text of an unfinished model turn, its token usage, and the time
+that the run executed since its last finished step.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -54,7 +54,8 @@ def restore(
         it.call_id: it for it in records if it.step == run.step and it.call_id in run.open_calls
     }
     unanswered = run.step if mark.is_step_open and mark.answer is None else run.step + 1
-    run.is_streaming_again = checkpoint is not None and checkpoint.step == unanswered
+    if checkpoint is not None and checkpoint.step == unanswered:
+        run.heard = checkpoint
 
 
 def _restore_answer(run: Run, mark: Bookmark) -> None:
@@ -65,7 +66,7 @@ def _restore_answer(run: Run, mark: Bookmark) -> None:
             run.response = message.text
             if _step_of(message) == run.step:
                 run.step_calls = message.tool_calls or ()
-                run.partial = message.content
+                run.answered = message.content
             return
 
 

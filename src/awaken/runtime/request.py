@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from awaken.contracts.content import text_of
 from awaken.contracts.context_messages import ContextMessage, ContextTarget
 from awaken.contracts.errors import InvalidInput, PluginFailed
@@ -16,7 +18,10 @@ from awaken.contracts.loop_state import (
 from awaken.contracts.messages import Message, Role
 from awaken.contracts.state import EMPTY_COMMAND
 
+from .compacting import compact
+from .context.window import ContextWindow, Frame, clamped
 from .phases.commands import commit_command
+from .resolution.resolver import ResolvedAgent
 from .run import Run
 
 
@@ -24,32 +29,74 @@ def build_request(run: Run) -> InferenceRequest:
     """Build this step's request and use up what hooks left for it.
 
     The transcript itself is handed over when nothing has to be put around it, so that a long
-    history costs nothing.
+    history costs nothing. With a context policy only what fits into its window is sent.
     """
     agent = run.agent
-    contexts = run.state.get(CONTEXT_MESSAGES)
+    texts, before, after = _around(run.state.get(CONTEXT_MESSAGES))
     tools = _offered(agent.model_tools, run.state.get(TOOL_FILTER))
     override = _override(run)
-    system, messages = _placed(agent.system, run.messages, contexts)
+    system = (*agent.system, *texts) if texts else agent.system
+    frame = Frame(system, before, after, tools)
+    messages = _history(run, frame)
     _use_up(run)
-    for plugin, transform in agent.env.transforms:
-        messages = transform(list(messages), tools)
-        if not isinstance(messages, list):
-            problem = f"returned {type(messages).__name__}; return the list of messages to send"
-            raise PluginFailed(what="A request transform", plugin=plugin, problem=problem)
     model = agent.upstream_model
     if override is not None and override.upstream_model is not None:
         model, override = _model_override(override)
     policy = agent.spec.context_policy
     return InferenceRequest(
         upstream_model=model,
-        messages=messages,
+        messages=_transformed(agent, messages, tools),
         system=system,
         tools=tools,
         overrides=override,
         enable_prompt_cache=policy is not None and policy.enable_prompt_cache,
         output_schema=agent.output.schema if agent.output is not None else None,
     )
+
+
+def smaller_request(run: Run, request: InferenceRequest) -> InferenceRequest | None:
+    """The latest request again with less history, after a provider found it too long.
+
+    None when nothing may be left out: without a context policy, or when nothing is left to cut.
+    """
+    window = run.window
+    if window is None or not window.shrink():
+        return None
+    messages = _transformed(run.agent, window.placed(), request.tools)
+    return msgspec.structs.replace(request, messages=messages)
+
+
+def _history(run: Run, frame: Frame) -> Sequence[Message]:
+    window = run.window = _window(run)
+    if window is None:
+        return frame.around(run.messages)
+    window.catch_up(frame)
+    if window.policy.autocompact_threshold is not None:
+        compact(run, window)
+    return window.fitted()
+
+
+def _window(run: Run) -> ContextWindow | None:
+    """The run's window; another agent's policy needs another one."""
+    agent, window = run.agent, run.window
+    policy = agent.spec.context_policy
+    if policy is None:
+        return None
+    wanted = clamped(policy, (route.spec for route in agent.models))
+    if window is not None and window.policy == wanted:
+        return window
+    return ContextWindow(wanted, run.messages, run.state)
+
+
+def _transformed(
+    agent: ResolvedAgent, messages: Sequence[Message], tools: tuple[ModelTool, ...]
+) -> Sequence[Message]:
+    for plugin, transform in agent.env.transforms:
+        messages = transform(list(messages), tools)
+        if not isinstance(messages, list):
+            problem = f"returned {type(messages).__name__}; return the list of messages to send"
+            raise PluginFailed(what="A request transform", plugin=plugin, problem=problem)
+    return messages
 
 
 def _override(run: Run) -> InferenceOverride | None:
@@ -66,12 +113,7 @@ def _model_override(override: InferenceOverride) -> tuple[str, InferenceOverride
     model = (override.upstream_model or "").strip()
     if not model:
         raise InvalidInput(what="The model override", problem="it is blank")
-    rest = InferenceOverride(
-        temperature=override.temperature,
-        max_tokens=override.max_tokens,
-        top_p=override.top_p,
-        reasoning_effort=override.reasoning_effort,
-    )
+    rest = msgspec.structs.replace(override, upstream_model=None)
     return model, None if rest.is_empty else rest
 
 
@@ -96,12 +138,10 @@ def _offered(tools: tuple[ModelTool, ...], filtered: ToolFilter) -> tuple[ModelT
     return tools
 
 
-def _placed(
-    system: tuple[str, ...], history: Sequence[Message], contexts: Mapping[str, ContextMessage]
-) -> tuple[tuple[str, ...], Sequence[Message]]:
-    """Put context messages around the history, each target in its place."""
-    if not contexts:
-        return system, history
+def _around(
+    contexts: Mapping[str, ContextMessage],
+) -> tuple[list[str], list[Message], list[Message]]:
+    """Instructions, and messages before and after the history, each target in its place."""
     texts: list[str] = []
     before: list[Message] = []
     after: list[Message] = []
@@ -112,7 +152,7 @@ def _placed(
             after.append(_message(context))
         else:
             before.append(_message(context))
-    return (*system, *texts), [*before, *history, *after]
+    return texts, before, after
 
 
 def _message(context: ContextMessage) -> Message:

@@ -18,8 +18,9 @@ from awaken.contracts.loop_state import TOOL_CALL_STATES
 from awaken.contracts.messages import ToolCall
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume, ToolCallState
 
-from .outcomes import StepOutcome
+from .outcomes import Finish, StepOutcome
 from .run import Run
+from .spending.questions import heed_answer, shared_answers
 from .tool_calls.batch import run_calls
 
 DEADLINE = "deadline"
@@ -122,6 +123,9 @@ def has_decided(run: Run) -> bool:
 
 async def replay(run: Run) -> StepOutcome:
     """Let the decided calls go on, through the same gates and the same pipeline as new ones."""
+    take_decisions(run, shared_answers(run.tickets.values()))
+    if (stopped := await heed_answer(run)) is not None:
+        return Finish(termination=stopped)
     calls: list[ToolCall] = []
     resumes: dict[str, ToolCallResume] = {}
     for call_id in run.open_calls:

@@ -12,13 +12,14 @@ from typing import Any, Protocol
 
 import msgspec
 
+from awaken.contracts.budgets import Amount, Budget, OwnPrices, PriceList
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.content import ContentBlock, text_of
 from awaken.contracts.dispatch import Release
 from awaken.contracts.errors import AwakenError, LeaseLost
 from awaken.contracts.events import AgentEvent, StepStart
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.inference import TokenUsage
+from awaken.contracts.inference import InferenceRequest, TokenUsage
 from awaken.contracts.lifecycle import Cancelled, RunStatus, Termination
 from awaken.contracts.loop_state import PENDING_MESSAGES, RUN_LIFECYCLE, StopStats
 from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall
@@ -26,13 +27,16 @@ from awaken.contracts.phases import Phase
 from awaken.contracts.profile import ProfileAccess, ProfileStore
 from awaken.contracts.runs import RunRecord, RunRequest, Waiting
 from awaken.contracts.state import Clear, MutationBatch
-from awaken.contracts.storage import Store, ToolRecord
+from awaken.contracts.storage import Store, StreamCheckpoint, ToolRecord
 from awaken.contracts.suspension import Ticket
 from awaken.contracts.transcript import Transcript
 
 from .alarm import Alarm
 from .bookmark import Answered, Bookmark, Owed, stored_bookmark
 from .cancellation import CancellationToken, TaskCancels
+from .context.summaries import Compactor
+from .context.window import ContextWindow
+from .health import ModelHealth
 from .inbox import Inbox
 from .journal import Journal
 from .leases import RunHandedOver
@@ -52,6 +56,11 @@ class Services:
     limits: Limits
     tool_slots: ToolSlots
     profile: ProfileStore
+    health: ModelHealth
+    compactor: Compactor = field(default_factory=Compactor)
+    prices: PriceList = field(default_factory=OwnPrices)
+    budgets: tuple[Budget, ...] = ()
+    """Those that every run is held to."""
 
 
 class UnfinishedAnswer(Protocol):
@@ -61,8 +70,8 @@ class UnfinishedAnswer(Protocol):
         """What was streamed so far, one event per block."""
         ...
 
-    def said(self) -> tuple[ContentBlock, ...]:
-        """What was said so far."""
+    def checkpoint(self) -> tuple[tuple[ContentBlock, ...], tuple[ToolCall, ...], str | None]:
+        """What was said, the calls that are complete, and the tool of one that is not."""
         ...
 
     def give_up_calls(self, reason: str) -> None:
@@ -70,7 +79,16 @@ class UnfinishedAnswer(Protocol):
         ...
 
 
+class PromptCounter(Protocol):
+    """Knows how long the run's requests are."""
+
+    def tokens(self, request: InferenceRequest) -> int:
+        """Estimate the tokens of a request."""
+        ...
+
+
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NOT_SPENT = Amount()
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
@@ -116,8 +134,8 @@ class Run:
     """The cancellations of the task that executes the run."""
     step: int = 0
     step_message_id: str = ""
-    partial: tuple[ContentBlock, ...] = ()
-    """What the model has said in a turn that is not over."""
+    answered: tuple[ContentBlock, ...] = ()
+    """What the model had said in the step in which another process stopped."""
     response: str = ""
     output: Any = None
     output_retries: int = 0
@@ -148,12 +166,18 @@ class Run:
     """Whether another process has begun what is executed here."""
     ended_before: Termination | None = None
     """How a plugin, or the way out, had ended the run there."""
-    is_streaming_again: bool = False
-    """Whether readers may have seen the beginning of the answer that is asked for again."""
+    heard: StreamCheckpoint | None = None
+    """What another process has streamed of the answer that is asked for now."""
     lost: Mapping[str, ToolRecord] = field(default_factory=lambda: _NOTHING)
     """What the tool journal knows of calls that another process left without a result."""
     attempts: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     """How often such a call was started before, if it has to be run again."""
+    unsettled: Amount = _NOT_SPENT
+    """What the tenant's ledger was not charged with yet."""
+    meter: PromptCounter | None = None
+    """Present once a budget has to know how long requests are."""
+    window: ContextWindow | None = None
+    """What is sent of the transcript; None while all of it is."""
     has_input: bool = False
     """Whether queued input may be there that the run could take in."""
 

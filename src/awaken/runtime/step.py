@@ -2,10 +2,11 @@
 
 from awaken.authoring.output import OutputInvalid
 from awaken.contracts.content import Text
-from awaken.contracts.inference import InferenceFailure, ModelError, StopReason, StreamResult
+from awaken.contracts.inference import InferenceFailure, StopReason, StreamResult
 from awaken.contracts.lifecycle import Failed, NaturalEnd
 from awaken.contracts.loop_state import TOOL_CALL_STATES
 from awaken.contracts.messages import Message, Role, ToolCall, Visibility, user
+from awaken.contracts.model_errors import ModelError
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import (
     AfterInferenceContext,
@@ -42,12 +43,12 @@ async def finish_step(run: Run) -> StepOutcome:
     if run.answer is None:
         return await take_step(run)
     response = StreamResult(
-        content=run.partial,
+        content=run.answered,
         tool_calls=run.step_calls,
         stop_reason=StopReason.MAX_TOKENS if run.answer.is_cut else None,
         dropped_calls=run.answer.dropped_calls,
     )
-    run.partial, run.step_calls = (), run.step_calls[: run.services.limits.calls_per_step]
+    run.answered, run.step_calls = (), run.step_calls[: run.services.limits.calls_per_step]
     return await _follow(run, response)
 
 

@@ -1,6 +1,7 @@
 """The public test kit: what proves awaken right, usable on your own stores and agents.
 
-Belongs here: conformance suites, fake time and ids, scripted models, schedules and crash points.
+Belongs here: conformance suites, fake time and ids, scripted models, a fake vendor, schedules and
+crash points.
 Does not: anything that production code needs.
 May import: everything below it. Names no concrete store, and only `fixtures` needs pytest.
 """
@@ -9,6 +10,15 @@ from .agent_reports import AgentReport, AgentViolated
 from .agent_simulation import simulate_agent
 from .event_order import assert_valid_events, check_events
 from .fakes import EventRecorder, FakeClock, LoopClock, SequentialIds
+from .model_server import (
+    FakeModelServer,
+    HttpAnswer,
+    ModelRequest,
+    Said,
+    Sent,
+    Silence,
+    continuing,
+)
 from .scripted_model import (
     Chunks,
     Reasoning,
@@ -44,13 +54,19 @@ __all__ = [
     "Chunks",
     "EventRecorder",
     "FakeClock",
+    "FakeModelServer",
+    "HttpAnswer",
     "InjectionPoint",
     "LoopClock",
+    "ModelRequest",
     "Reasoning",
+    "Said",
     "ScheduleFailed",
     "ScriptExhausted",
     "ScriptedModel",
+    "Sent",
     "SequentialIds",
+    "Silence",
     "SimulationReport",
     "ToolCalls",
     "Turn",
@@ -60,6 +76,7 @@ __all__ = [
     "cancelling",
     "check_events",
     "check_transcript",
+    "continuing",
     "enumerate_awaits",
     "gemini_problems",
     "inject_at",

@@ -16,6 +16,7 @@ import msgspec
 
 from awaken.authoring.agents import Agent
 from awaken.bootstrap.arguments import converted
+from awaken.bootstrap.providers import Connections, provider_clients
 from awaken.bootstrap.registries import registry_set
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.inference import ModelClient
@@ -196,7 +197,7 @@ def _subject(
         raise InvalidInput(what="agents", problem="there are none to simulate")
     if model is not None:
         known = [dataclasses.replace(agent, model=model) for agent in known]
-    registries = registry_set(known, [], [], {}, {})
+    registries = registry_set(known, [], [], provider_clients({}, Connections()), {})
     snapshot = RegistryHandle(registries).snapshot()
     for agent in known:
         repeatable_model(agent.id, snapshot.resolve(agent.id).client)

@@ -15,7 +15,6 @@ import msgspec
 from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.inference import (
     InferenceRequest,
-    ModelError,
     ModelEvent,
     Stop,
     StopReason,
@@ -23,6 +22,7 @@ from awaken.contracts.inference import (
     TokenUsage,
     UsageReport,
 )
+from awaken.contracts.model_errors import ModelError
 
 DEFAULT_USAGE = TokenUsage(prompt_tokens=10, completion_tokens=20, total_tokens=30)
 
@@ -158,58 +158,64 @@ class ScriptedModel:
         finally:
             self.open_streams -= 1
 
-    async def _next_plan(self, request: InferenceRequest) -> "_Plan":
+    async def _next_plan(self, request: InferenceRequest) -> "Plan":
         plans, used = self._plans, self._used
         if not plans or (used >= len(plans) and not self.is_cycle):
             raise ScriptExhausted(used)
         self._used = used + 1
         plan = plans[used % len(plans)]
-        if isinstance(plan, _Plan):
+        if isinstance(plan, Plan):
             return plan
         answer = plan(request)
         if inspect.isawaitable(answer):
             answer = await answer
-        return _plan(answer, self.usage)
+        return plan_of(answer, self.usage)
 
-    def _call_events(self, call: "_Call") -> list[ModelEvent]:
-        call_id = call.call_id
-        if call_id is None:
+    def _call_events(self, call: "PlannedCall") -> list[ModelEvent]:
+        if call.call_id is None:
             self._call_count += 1
-            call_id = f"call_{self._call_count}"
-        events: list[ModelEvent] = [ToolCallStart(id=call_id, name=call.name)]
-        events += [ToolCallDelta(id=call_id, args_delta=piece) for piece in call.pieces]
-        return events
+        return call.events(f"call_{self._call_count}")
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class PlannedCall:
+    """A call whose arguments are text, in the pieces in which they are streamed."""
+
     name: str
     pieces: tuple[str, ...]
     call_id: str | None
 
+    def events(self, next_id: str) -> list[ModelEvent]:
+        """The call as it is streamed, under `next_id` unless it has an id of its own."""
+        call_id = next_id if self.call_id is None else self.call_id
+        events: list[ModelEvent] = [ToolCallStart(id=call_id, name=self.name)]
+        events += [ToolCallDelta(id=call_id, args_delta=piece) for piece in self.pieces]
+        return events
+
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class Plan:
     """A turn as the stream plays it: `paced` are the deltas that wait for `gap_s` first."""
 
     delay_s: float = 0
     opening: tuple[ModelEvent, ...] = ()
     paced: tuple[ModelEvent, ...] = ()
     gap_s: float = 0
-    calls: tuple[_Call, ...] = ()
+    calls: tuple[PlannedCall, ...] = ()
     error: Failure | None = None
     closing: tuple[ModelEvent, ...] = ()
 
 
 def _plan_or_callable(
     entry: Entry, usage: TokenUsage | None
-) -> _Plan | Callable[[InferenceRequest], Answer | Awaitable[Answer]]:
+) -> Plan | Callable[[InferenceRequest], Answer | Awaitable[Answer]]:
     if callable(entry) and not isinstance(entry, type):
         return entry
-    return _plan(entry, usage)
+    return plan_of(entry, usage)
 
 
-def _plan(answer: Answer, usage: TokenUsage | None) -> _Plan:
+def plan_of(answer: Answer, usage: TokenUsage | None) -> Plan:
+    """Return what a stream of this answer plays; `usage` is used where it names none."""
     turn = _turn(answer)
     batch = turn.calls if isinstance(turn.calls, ToolCalls) else ToolCalls(turn.calls)
     text, gap_ms = _texts(turn.text or batch.text)
@@ -217,7 +223,7 @@ def _plan(answer: Answer, usage: TokenUsage | None) -> _Plan:
     first = len(shown) - len(text) + 1 if gap_ms else len(shown)
     used = turn.usage or usage
     reason = turn.stop or (StopReason.TOOL_USE if batch.calls else StopReason.END_TURN)
-    return _Plan(
+    return Plan(
         delay_s=turn.delay_ms / 1000,
         opening=shown[:first],
         paced=shown[first:],
@@ -286,12 +292,12 @@ def _reasoning(reasoning: str | Reasoning | None) -> tuple[ModelEvent, ...]:
     return (delta, ThinkingSignature(signature=reasoning.signature))
 
 
-def _call(call: ScriptedCall, split: int) -> _Call:
+def _call(call: ScriptedCall, split: int) -> PlannedCall:
     name, arguments, *given = call
     text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
     size = max(1, -(-len(text) // max(1, split)))
     pieces = tuple(text[start : start + size] for start in range(0, len(text), size))
-    return _Call(name=name, pieces=pieces, call_id=given[0] if given else None)
+    return PlannedCall(name=name, pieces=pieces, call_id=given[0] if given else None)
 
 
 def _instance(failure: Failure) -> BaseException:

@@ -6,13 +6,16 @@ Here the place in the script is the number of its answers in the transcript.
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+from awaken.contracts.deltas import TextDelta
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.inference import InferenceRequest, ModelClient, ModelEvent
 from awaken.contracts.messages import Message, Role
-from awaken.contracts.specs import ModelSpec
+from awaken.contracts.models import ModelPool, ModelSpec
+from awaken.contracts.stream_recovery import INTERRUPTED_PROMPT, continued_text
 
 from .schema_samples import sample_of
 from .scripted_model import (
@@ -59,12 +62,14 @@ def repeatable_model(
     raise InvalidInput(what=f"agent '{agent_id}'", problem=problem)
 
 
-def is_repeatable(model: str | ModelSpec | ModelClient) -> bool:
+def is_repeatable(model: str | ModelSpec | ModelPool | ModelClient) -> bool:
     """Whether a model answers the same when it is asked the same, as far as anybody says so."""
     if isinstance(model, str):
         return model.partition(":")[0] == "scripted"
     if isinstance(model, ModelSpec):
         return model.provider_id == "scripted"
+    if isinstance(model, ModelPool):
+        return all(is_repeatable(member.model_id) for member in model.members)
     is_marked = getattr(model, "is_deterministic", False)
     return model.name == "scripted" or bool(is_marked)
 
@@ -87,13 +92,23 @@ class TurnModel:
         self._tries: dict[int, int] = {}
 
     async def stream(self, request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Play the entry that is due."""
-        said = self._said(request.messages)
+        """Play the entry that is due, or what is left of it after a break."""
+        heard, messages = "", request.messages
+        if messages and messages[-1].text == INTERRUPTED_PROMPT:
+            heard, messages = continued_text(messages) or "", messages[:-2]
+        said = self._said(messages)
         answer = await _answered(self._due(said), request)
-        turn = sum(1 for message in request.messages if message.role is Role.ASSISTANT) + 1
+        turn = sum(1 for message in messages if message.role is Role.ASSISTANT) + 1
         played = ScriptedModel([_named_calls(answer, turn)], usage=self._script.usage)
-        async for event in played.stream(request):
-            yield event
+        async with aclosing(played.stream(request)) as events:
+            async for event in events:
+                if heard and isinstance(event, TextDelta):
+                    known = _shared(heard, event.delta)
+                    heard, rest = heard[known:], event.delta[known:]
+                    if rest:
+                        yield TextDelta(delta=rest)
+                else:
+                    yield event
 
     def _due(self, said: int) -> Entry:
         turns = self._turns
@@ -126,6 +141,14 @@ class ToolTourModel(TurnModel):
 def _call_every_tool(request: InferenceRequest) -> Answer:
     calls = [(tool.id, sample_of(tool.parameters)) for tool in request.tools]
     return ToolCalls(calls) if calls else "I have no tools."
+
+
+def _shared(heard: str, said: str) -> int:
+    """How many characters two texts begin with alike."""
+    pairs = zip(heard, said, strict=False)
+    return next(
+        (at for at, (one, other) in enumerate(pairs) if one != other), min(len(heard), len(said))
+    )
 
 
 def _turns(entries: Sequence[Entry]) -> list[list[Entry]]:

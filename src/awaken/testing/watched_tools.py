@@ -7,6 +7,7 @@ or right after the tool's own code, and may stand in for that code.
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from awaken.contracts.inference import ModelClient
@@ -199,9 +200,8 @@ class _WatchedSnapshot(RegistrySnapshot):
         known = self._agents.get(agent_id)
         if known is None:
             agent = super().resolve(agent_id)
-            known = self._agents[agent_id] = replace(
-                agent,
-                tools={name: self._watch(tool) for name, tool in agent.tools.items()},
-                client=self._model(agent_id, agent.client),
-            )
+            tools = {name: self._watch(tool) for name, tool in agent.tools.items()}
+            watched = replace(agent, tools=tools)
+            known = watched.with_clients(partial(self._model, agent_id))
+            self._agents[agent_id] = known
         return known

@@ -10,8 +10,9 @@ from awaken.authoring.agents import Agent
 from awaken.authoring.functions import tool
 from awaken.contracts.errors import DuplicateRegistration, InvalidSpec
 from awaken.contracts.inference import ContextWindowPolicy, Effort, EffortBudget
+from awaken.contracts.models import ModelSpec
 from awaken.contracts.plugins import Plugin
-from awaken.contracts.specs import AgentSpec, MaxRounds, ModelSpec, Timeout
+from awaken.contracts.specs import AgentSpec, MaxRounds, Timeout
 
 
 class Named(Plugin):

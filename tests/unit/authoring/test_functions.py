@@ -647,6 +647,28 @@ def test_what_cannot_be_a_tool_is_refused_by_name(
     assert "tool function '" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"id": "my tool"}, "'my tool' is no tool id"),
+        ({"id": ""}, "no tool id"),
+        ({"id": "x" * 65}, "no tool id"),
+        ({"parameters": {"type": "array"}}, "type 'object'"),
+        ({"parameters": {"anyOf": [{"type": "object"}]}}, "type 'object'"),
+        ({"parameters": {"type": "object", "oneOf": []}}, "oneOf"),
+    ],
+)
+def test_a_tool_object_that_no_model_could_be_told_of_is_refused(
+    fields: dict[str, Any], problem: str
+) -> None:
+    subject = as_tool(Greeter().greet)
+    subject.descriptor = msgspec.structs.replace(subject.descriptor, **fields)
+    with pytest.raises(InvalidSpec, match=problem):
+        as_tool(subject)
+    subject.descriptor = msgspec.structs.replace(subject.descriptor, id="fine", parameters={})
+    assert as_tool(subject) is subject
+
+
 @pytest.mark.parametrize("candidate", [5, "add", Greeter, None])
 def test_what_is_neither_tool_nor_function_is_refused(candidate: Any) -> None:
     with pytest.raises(InvalidSpec, match="it is no tool and no function"):

@@ -16,13 +16,13 @@ from awaken.contracts.inference import (
     InferenceOverride,
     ReasoningEffort,
 )
+from awaken.contracts.models import ModelSpec
 from awaken.contracts.specs import (
     AgentSpec,
     ConsecutiveErrors,
     ContentMatch,
     LoopDetection,
     MaxRounds,
-    ModelSpec,
     RemoteEndpoint,
     StopCondition,
     StopOnTool,
@@ -44,6 +44,7 @@ FULL_AGENT = {
     "allowed_tools": ["a*"],
     "excluded_tools": ["ab"],
     "stop_conditions": [{"type": "timeout", "seconds": 4}],
+    "budgets": [{"scope": "thread", "tokens": 9, "soft": True}],
     "parallel_tools": False,
     "endpoint": {"base_url": "https://x", "backend": "acp", "options": {"poll": 1}},
     "delegates": ["b"],

@@ -17,10 +17,14 @@ from awaken.contracts.errors import (
     UnknownAgent,
     UnknownReference,
 )
+from awaken.contracts.inference import InferenceOverride
+from awaken.contracts.models import ModelPool, PoolMember, PoolRole, PoolRouting
 from awaken.contracts.plugins import ConfigSection
 from awaken.contracts.specs import ContentMatch, RemoteEndpoint
+from awaken.runtime.resolution.models import ModelRoute
 from awaken.runtime.resolution.registries import AgentSource, RegistrySet
 from awaken.runtime.resolution.registry import RegistryHandle, RegistrySnapshot
+from awaken.runtime.resolution.resolver import ResolvedAgent
 from awaken.testing import ScriptedModel
 
 
@@ -128,11 +132,11 @@ def test_what_the_agent_says_is_what_runs() -> None:
     ("fields", "error", "words"),
     [
         (
-            {"model": "openai:gpt"},
+            {"model": "opnai:gpt"},
             UnknownReference,
             [
-                "Agent 'a': no provider 'openai' is registered",
-                "pass providers={'openai': client} or use model='scripted'",
+                "Agent 'a': no provider 'opnai' is registered",
+                "pass providers={'opnai': ProviderSpec(…)} or a client",
                 "known: scripted",
             ],
         ),
@@ -152,7 +156,7 @@ def test_what_the_agent_says_is_what_runs() -> None:
         (
             {"plugins": [Shouting()], "config": {"volum": {}}},
             InvalidPluginConfig,
-            ["volum", "known sections: volume"],
+            ["volum", "known sections:", "volume"],
         ),
         ({"stop": [ContentMatch(pattern="(")]}, InvalidSpec, ["RE2"]),
     ],
@@ -287,3 +291,113 @@ def test_a_run_keeps_the_registry_it_started_with() -> None:
             return [*answers, str(versions)]
 
     assert asyncio.run(scenario()) == ["old", "new", "[1, 2]"]
+
+
+POOL = ModelPool(
+    id="pool", members=(PoolMember(model_id="small"), PoolMember(model_id="scripted:large"))
+)
+SMALL = ModelSpec(id="small", provider_id="scripted", upstream_model="tiny")
+
+
+def routed(speaker: Agent, *models: ModelSpec | ModelPool) -> ResolvedAgent:
+    registries = registry_set([speaker], GLOBAL, [], {}, {}, models)
+    return RegistrySnapshot(1, registries).resolve("a")
+
+
+@pytest.mark.parametrize("model", ["pool", POOL])
+def test_an_agent_may_name_a_pool_like_a_model(model: Any) -> None:
+    found = routed(agent(model=model), SMALL, *([POOL] if model == "pool" else []))
+    assert [route.id for route in found.models] == ["small", "scripted:large"]
+    assert [route.spec.upstream_model for route in found.models] == ["tiny", "large"]
+    assert found.pool == POOL
+    assert routed(agent(model="small"), SMALL).pool is None
+
+
+def test_a_client_of_the_agents_own_is_its_only_route() -> None:
+    model = ScriptedModel(["x"])
+    (route,) = routed(agent(model=model)).models
+    assert route.client is model
+    assert route.id == "a:model"
+
+
+def test_clients_can_be_replaced_on_every_route() -> None:
+    found = routed(agent(model=POOL), SMALL)
+    other = ScriptedModel([])
+    assert {id(it.client) for it in found.with_clients(lambda _: other).models} == {id(other)}
+    assert found.client.name == "scripted"
+    assert all(it.client is not other for it in found.models)
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        (["nowhere:x"], ["Pool 'bad'", "no provider 'nowhere'"]),
+        (["gone"], ["Pool 'bad'", "no provider 'gone'"]),
+        (["pool"], ["Pool 'bad'", "'pool' is invalid: it is a pool"]),
+        ([" "], ["Pool 'bad'", "provider:model"]),
+    ],
+)
+def test_a_pool_with_a_member_that_is_no_model_is_refused_even_if_nobody_uses_it(
+    members: list[str], words: list[str]
+) -> None:
+    bad = ModelPool(id="bad", members=tuple(PoolMember(model_id=name) for name in members))
+    with pytest.raises(InvalidSpec) as refused:
+        AgentRuntime(models=[POOL, SMALL, bad])
+    assert all(word in str(refused.value) for word in words)
+
+
+def test_a_pool_and_a_model_cannot_have_one_id() -> None:
+    twin = ModelSpec(id="pool", provider_id="scripted", upstream_model="x")
+    with pytest.raises(DuplicateRegistration, match="Model 'pool'"):
+        AgentRuntime(models=[SMALL, POOL, twin])
+    with pytest.raises(DuplicateRegistration, match="Model 'pool'"):
+        AgentRuntime([Agent("b", model=twin)], models=[SMALL, POOL])
+
+
+@pytest.mark.parametrize("name", ["", " ", ":x"])
+def test_a_model_without_a_name_is_refused_and_says_how_to_write_it(name: str) -> None:
+    with pytest.raises(InvalidSpec, match="provider:model"):
+        AgentRuntime([AgentSpec(id="a", model_id=name)])
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_words_in_a_pool_made_in_code_become_what_they_mean(is_shared: bool) -> None:
+    member: Any = {"model_id": "scripted", "role": "failover_only"}
+    pool = ModelPool(
+        id="p",
+        members=(PoolMember(model_id="scripted:a"), PoolMember(**member)),
+        routing="round_robin",  # type: ignore[arg-type]  # As somebody without a type checker does.
+    )
+    runtime = AgentRuntime(
+        [agent(model="p" if is_shared else pool)], models=[pool] if is_shared else []
+    )
+    found = runtime.registry.snapshot().resolve("a").pool
+    assert found is not None
+    assert found.routing is PoolRouting.ROUND_ROBIN
+    assert found.members[1].role is PoolRole.FAILOVER_ONLY
+
+
+def route(**fields: Any) -> ModelRoute:
+    spec = ModelSpec(id="m", provider_id="p", upstream_model="u", **fields)
+    return ModelRoute(spec=spec, client=ScriptedModel([]))
+
+
+def test_a_models_own_options_go_into_every_call_and_what_is_asked_for_wins() -> None:
+    asked = InferenceOverride(temperature=0.5, provider_options={"seed": 1, "tier": "flex"})
+    merged = route(options={"tier": "auto", "user": "x"}).overrides(asked)
+    assert merged == InferenceOverride(
+        temperature=0.5, provider_options={"tier": "flex", "user": "x", "seed": 1}
+    )
+    assert route(options={"a": 1}).overrides(None) == InferenceOverride(provider_options={"a": 1})
+    assert route().overrides(asked) is asked
+    assert route().overrides(None) is None
+
+
+@pytest.mark.parametrize(("asked", "sent"), [(None, 100), (50, 50), (100, 100), (500, 100)])
+def test_no_answer_is_asked_to_be_longer_than_the_models_limit(
+    asked: int | None, sent: int
+) -> None:
+    given = None if asked is None else InferenceOverride(max_tokens=asked)
+    found = route(max_output_tokens=100).overrides(given)
+    assert found is not None
+    assert found.max_tokens == sent

@@ -10,17 +10,15 @@ from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, To
 from awaken.contracts.inference import (
     InferenceRequest,
     ModelClient,
-    ModelError,
     ModelEvent,
-    RateLimited,
     Stop,
     StopReason,
-    StreamInterrupted,
     ThinkingSignature,
     TokenUsage,
     UsageReport,
 )
 from awaken.contracts.messages import user
+from awaken.contracts.model_errors import ModelError, RateLimited, StreamInterrupted
 from awaken.testing.scripted_model import (
     DEFAULT_USAGE,
     Chunks,

@@ -9,10 +9,11 @@ import pytest
 
 from awaken import Agent, ToolContext, tool
 from awaken.contracts.errors import InvalidInput
-from awaken.contracts.inference import InferenceRequest, RateLimited
+from awaken.contracts.inference import InferenceRequest
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.messages import ToolCall as Call
 from awaken.contracts.messages import assistant, tool_answer, user
+from awaken.contracts.model_errors import RateLimited
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.storage import Commit
 from awaken.contracts.suspension import DecisionAction, ResumeMode, Ticket

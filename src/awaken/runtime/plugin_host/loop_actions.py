@@ -1,10 +1,12 @@
 """The loop's own plugin: its state keys, and the actions by which hooks shape a request."""
 
 import hashlib
+from collections.abc import Sequence
 
 import msgspec
 
 from awaken.contracts.context_messages import ContextMessage
+from awaken.contracts.context_state import CompactionConfig
 from awaken.contracts.inference import InferenceOverride
 from awaken.contracts.loop_state import (
     ADD_CONTEXT_MESSAGE,
@@ -21,7 +23,8 @@ from awaken.contracts.loop_state import (
     ToolFilter,
     UpsertContext,
 )
-from awaken.contracts.plugins import PhaseContext, Plugin, PluginRegistrar
+from awaken.contracts.models import RetryPolicy
+from awaken.contracts.plugins import ConfigSection, PhaseContext, Plugin, PluginRegistrar
 from awaken.contracts.state import StateCommand
 
 
@@ -29,6 +32,13 @@ class LoopActions(Plugin):
     """Handles the request-shaping actions; present in every environment, exempt from filters."""
 
     name = "__loop_actions"
+
+    def config_sections(self) -> Sequence[ConfigSection]:
+        """Name the sections that the loop itself reads."""
+        return (
+            ConfigSection.of("compaction", CompactionConfig),
+            ConfigSection.of("retry", RetryPolicy),
+        )
 
     def register(self, registrar: PluginRegistrar) -> None:
         """Declare the loop's keys and actions."""

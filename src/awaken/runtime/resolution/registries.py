@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from awaken.authoring.output import OutputType
 from awaken.contracts.backends import ExecutionBackend
 from awaken.contracts.inference import ModelClient
+from awaken.contracts.models import ModelPool, ModelSpec
 from awaken.contracts.plugins import Plugin
-from awaken.contracts.specs import AgentSpec, ModelSpec
+from awaken.contracts.specs import AgentSpec
 from awaken.contracts.tools import Tool
 
 
@@ -18,7 +19,7 @@ class AgentSource:
     spec: AgentSpec
     tools: Mapping[str, Tool] = field(default_factory=dict)
     plugins: tuple[Plugin, ...] = ()
-    model: ModelClient | ModelSpec | None = None
+    model: ModelClient | ModelSpec | ModelPool | None = None
     output: OutputType | None = None
 
 
@@ -28,7 +29,7 @@ class RegistrySet:
 
     agents: Mapping[str, AgentSource] = field(default_factory=dict)
     tools: Mapping[str, Tool] = field(default_factory=dict)
-    models: Mapping[str, ModelSpec] = field(default_factory=dict)
+    models: Mapping[str, ModelSpec | ModelPool] = field(default_factory=dict)
     providers: Mapping[str, ModelClient] = field(default_factory=dict)
     plugins: Mapping[str, Plugin] = field(default_factory=dict)
     backends: Mapping[str, ExecutionBackend] = field(default_factory=dict)

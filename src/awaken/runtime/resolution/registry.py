@@ -8,7 +8,9 @@ import logging
 from collections.abc import Callable
 
 from awaken.contracts.errors import AwakenError, InvalidSpec
+from awaken.contracts.models import ModelPool
 
+from .models import pool_routes
 from .registries import RegistrySet
 from .resolver import ResolvedAgent, resolve
 
@@ -38,8 +40,11 @@ class RegistrySnapshot:
         return known
 
     def problems(self) -> list[str]:
-        """Resolve every agent and return what is wrong; each problem begins with its agent."""
+        """Resolve every agent and pool and return what is wrong; each problem says whose it is."""
         found = []
+        for model in self.registries.models.values():
+            if isinstance(model, ModelPool):
+                found += _pool_problems(self.registries, model)
         for agent_id in sorted(self.registries.agents):
             try:
                 self.resolve(agent_id)
@@ -81,6 +86,14 @@ class RegistryHandle:
     def update(self, change: Callable[[RegistrySet], RegistrySet]) -> int:
         """Install a changed copy of the current set; returns its version."""
         return self.replace(change(self._snapshot.registries))
+
+
+def _pool_problems(registries: RegistrySet, pool: ModelPool) -> list[str]:
+    try:
+        pool_routes(registries, pool)
+    except AwakenError as error:
+        return [str(error).rstrip(".")]
+    return []
 
 
 def _validated(version: int, registries: RegistrySet) -> RegistrySnapshot:

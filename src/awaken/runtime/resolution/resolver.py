@@ -1,9 +1,8 @@
 """The resolve pipeline: an agent's spec becomes something the loop can run."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any
 
 from awaken.authoring.frontend import FrontEndTool
 from awaken.authoring.json_schemas import JsonSchema
@@ -16,13 +15,15 @@ from awaken.contracts.errors import (
     UnknownReference,
 )
 from awaken.contracts.inference import InferenceOverride, ModelClient, ModelTool
+from awaken.contracts.models import ModelPool, RetryPolicy
 from awaken.contracts.plugins import Plugin
-from awaken.contracts.specs import AgentSpec, ModelSpec
+from awaken.contracts.specs import AgentSpec
 from awaken.contracts.tools import Tool, ToolDescriptor
 from awaken.runtime.plugin_host.environment import ExecutionEnv
 from awaken.runtime.plugin_host.loop_actions import LoopActions
 from awaken.runtime.stopping import StopRules
 
+from .models import ModelRoute, names, routes_of
 from .registries import AgentSource, RegistrySet
 
 DEFAULT_AGENT = "default"
@@ -35,18 +36,35 @@ class ResolvedAgent:
 
     spec: AgentSpec
     backend: ExecutionBackend
-    client: ModelClient
-    upstream_model: str
+    models: tuple[ModelRoute, ...]
+    """The one model that answers, or those of its pool."""
     system: tuple[str, ...]
     tools: Mapping[str, Tool]
     model_tools: tuple[ModelTool, ...]
     """Sorted by id, so that requests are byte-stable."""
     env: ExecutionEnv
     stop_rules: StopRules
+    retry: RetryPolicy
+    pool: ModelPool | None = None
     overrides: InferenceOverride | None = None
     output: OutputType | None = None
     diagnostics: tuple[str, ...] = ()
     """Oddities that are not errors, such as a pattern that matches nothing."""
+
+    @property
+    def client(self) -> ModelClient:
+        """The client of the first model."""
+        return self.models[0].client
+
+    @property
+    def upstream_model(self) -> str:
+        """The first model's name at its provider."""
+        return self.models[0].spec.upstream_model
+
+    def with_clients(self, change: Callable[[ModelClient], ModelClient]) -> "ResolvedAgent":
+        """Return the agent with every client of its models replaced."""
+        routes = (replace(route, client=change(route.client)) for route in self.models)
+        return replace(self, models=tuple(routes))
 
     def with_frontend_tools(self, descriptors: Iterable[ToolDescriptor]) -> "ResolvedAgent":
         """Return the agent with tools that the client executes; they replace ones of equal id."""
@@ -68,11 +86,11 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
     """
     source = registries.agents.get(agent_id)
     if source is None:
-        raise _unknown_agent(agent_id, _names(registries.agents))
+        raise _unknown_agent(agent_id, names(registries.agents))
     spec = source.spec
-    client, upstream_model = _model(registries, source)
+    models, pool = routes_of(registries, source)
     plugins = _plugins(registries, source)
-    _check_sections(spec, plugins)
+    _check_sections(spec, (LoopActions(), *plugins))
     _check_delegates(registries, spec)
     env = ExecutionEnv.compiled(
         plugins, active=spec.active_hook_filter, runtime_owned=(LoopActions(),)
@@ -82,8 +100,8 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
     return ResolvedAgent(
         spec=spec,
         backend=_backend(registries, spec),
-        client=client,
-        upstream_model=upstream_model,
+        models=models,
+        pool=pool,
         system=(spec.system_prompt,) if spec.system_prompt else (),
         tools=tools,
         model_tools=_model_tools(tools),
@@ -91,19 +109,9 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
         stop_rules=StopRules.of(spec),
         overrides=InferenceOverride(reasoning_effort=effort) if effort is not None else None,
         output=source.output,
+        retry=spec.config("retry", RetryPolicy),
         diagnostics=diagnostics,
     )
-
-
-def _model(registries: RegistrySet, source: AgentSource) -> tuple[ModelClient, str]:
-    own, model_id = source.model, source.spec.model_id
-    if own is not None and not isinstance(own, ModelSpec):
-        return own, model_id
-    spec = own or registries.models.get(model_id) or _named_model(model_id)
-    client = registries.providers.get(spec.provider_id)
-    if client is None:
-        raise _unknown_provider(source.spec.id, spec, _names(registries.providers))
-    return client, spec.upstream_model
 
 
 def _unknown_agent(agent_id: str, known: str) -> UnknownAgent:
@@ -117,23 +125,6 @@ def _unknown_agent(agent_id: str, known: str) -> UnknownAgent:
     return UnknownAgent(message, agent_id=agent_id, known=known)
 
 
-def _unknown_provider(agent_id: str, model: ModelSpec, known: str) -> UnknownReference:
-    name = model.provider_id
-    message = (
-        f"Agent '{agent_id}': no provider '{name}' is registered; pass providers={{'{name}': "
-        f"client}} or use model='scripted' (model '{model.id}', known: {known})."
-    )
-    return UnknownReference(
-        message, owner=f"Model '{model.id}'", kind="provider", name=name, known=known
-    )
-
-
-def _named_model(model_id: str) -> ModelSpec:
-    """Read `provider:model`; a bare word is a provider with one model of its own name."""
-    provider, _, upstream = model_id.partition(":")
-    return ModelSpec(id=model_id, provider_id=provider, upstream_model=upstream or provider)
-
-
 def _plugins(registries: RegistrySet, source: AgentSource) -> tuple[Plugin, ...]:
     own = {plugin.name: plugin for plugin in source.plugins}
     found = []
@@ -144,7 +135,7 @@ def _plugins(registries: RegistrySet, source: AgentSource) -> tuple[Plugin, ...]
                 owner=f"Agent '{source.spec.id}'",
                 kind="plugin",
                 name=plugin_id,
-                known=_names({**registries.plugins, **own}),
+                known=names({**registries.plugins, **own}),
             )
         found.append(plugin)
     return tuple(found)
@@ -155,7 +146,7 @@ def _check_sections(spec: AgentSpec, plugins: Iterable[Plugin]) -> None:
     declared = {section.name: section for plugin in plugins for section in plugin.config_sections()}
     for name, config in spec.sections.items():
         if name not in declared:
-            problem = f"no plugin of the agent reads it; known sections: {_names(declared)}"
+            problem = f"no plugin of the agent reads it; known sections: {names(declared)}"
             raise InvalidPluginConfig(section=name, agent_id=spec.id, problem=problem)
         schema = JsonSchema(declared[name].schema, what=f"schema of section '{name}'")
         violations = schema.violations(config)
@@ -168,7 +159,7 @@ def _check_delegates(registries: RegistrySet, spec: AgentSpec) -> None:
     for name in spec.delegates:
         if name not in registries.agents:
             raise UnknownReference(
-                owner=f"Agent '{spec.id}'", kind="agent", name=name, known=_names(registries.agents)
+                owner=f"Agent '{spec.id}'", kind="agent", name=name, known=names(registries.agents)
             )
 
 
@@ -215,7 +206,7 @@ def _backend(registries: RegistrySet, spec: AgentSpec) -> ExecutionBackend:
             owner=f"Agent '{spec.id}'",
             kind="backend",
             name=name,
-            known=_names(registries.backends),
+            known=names(registries.backends),
         )
     return backend
 
@@ -225,7 +216,3 @@ def _model_tools(tools: Mapping[str, Tool]) -> tuple[ModelTool, ...]:
     return tuple(
         ModelTool(id=d.id, description=d.description, parameters=d.parameters) for d in described
     )
-
-
-def _names(known: Mapping[str, Any]) -> str:
-    return ", ".join(sorted(known)) or "none"

@@ -7,6 +7,7 @@ error result that the model can read.
 import asyncio
 import hashlib
 import logging
+import weakref
 
 import msgspec
 
@@ -42,15 +43,14 @@ ERROR_CHARS = 10_000
 
 
 class Attempt:
-    """A call on its way from the model's request to its result; its tool's way back to the run."""
+    """A call on its way from the model's request to its result."""
 
     __slots__ = (
-        "_run", "arguments", "arguments_hash", "call", "context", "deadline", "is_again", "is_late",
-        "number", "output", "resume", "tool", "updates",
+        "__weakref__", "arguments", "arguments_hash", "call", "context", "deadline", "is_again",
+        "is_late", "number", "output", "resume", "tool", "updates",
     )  # fmt: skip
 
     def __init__(self, run: Run, call: ToolCall, resume: ToolCallResume | None) -> None:
-        self._run = run
         self.call = call
         self.resume = resume
         self.tool: Tool | None = None
@@ -76,6 +76,17 @@ class Attempt:
         """Whether an intent must be durable before the tool's code runs."""
         return self.output is None and self.is_journalled
 
+
+class _Channel:
+    """A tool's way back to the run."""
+
+    __slots__ = ("_attempt", "_run")
+
+    def __init__(self, run: Run, attempt: Attempt) -> None:
+        self._run = run
+        # The attempt holds on to the tool's context: a cycle would outlive the run.
+        self._attempt = weakref.ref(attempt)
+
     @property
     def is_cancelled(self) -> bool:
         """Whether the run was cancelled."""
@@ -90,7 +101,8 @@ class Attempt:
             loop.call_soon_threadsafe(self._show, event)
 
     def _show(self, event: AgentEvent) -> None:
-        if self.output is None:
+        attempt = self._attempt()
+        if attempt is not None and attempt.output is None:
             self._run.emit(event)
 
 
@@ -253,7 +265,7 @@ def context_of(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolContext:
         call=call,
         snapshot=snapshot,
         idempotency_key=f"{run.identity.run_id}:{run.step}:{call.id}",
-        channel=attempt,
+        channel=_Channel(run, attempt),
     )
     context.profile = run.profile
     if attempt.resume is not None:

@@ -13,7 +13,13 @@ from awaken.contracts.lifecycle import Blocked, ToolCallStatus
 from awaken.contracts.loop_state import RUN_LIFECYCLE, End
 from awaken.contracts.messages import ToolCall
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import BeforeToolExecuteContext, Block, GateDecision, SetResult
+from awaken.contracts.plugins import (
+    BeforeToolExecuteContext,
+    Block,
+    GateDecision,
+    SetResult,
+    Suspend,
+)
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools import ToolError, ToolOutput
@@ -22,6 +28,7 @@ from awaken.runtime.contexts import tool_phase_context
 from awaken.runtime.outcomes import CONTINUE, SUSPEND, Finish, StepOutcome
 from awaken.runtime.phases.runner import has_work, run_phase
 from awaken.runtime.run import Run
+from awaken.runtime.spending.questions import question
 
 from .attempt import (
     Attempt,
@@ -66,6 +73,8 @@ async def run_calls(
             decision = await _gated(run, call, resume, passed)
             if isinstance(decision, Block):
                 return await _refuse(run, call, decision, calls[index + 1 :], resume)
+            if not isinstance(decision, Suspend):
+                decision = await question(run, call, resume) or decision
             if decision is not None:
                 await settle(run, call, _answer(run, call, decision), resume, is_gated=True)
                 continue

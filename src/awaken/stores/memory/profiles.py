@@ -1,5 +1,8 @@
 """Profile entries in this process."""
 
+from collections.abc import Callable
+from typing import Any
+
 from awaken.contracts.errors import InvalidRecord
 from awaken.contracts.profile import ProfileEntry
 
@@ -26,6 +29,19 @@ class MemoryProfileStore:
         if not (entry.owner.strip() and entry.key.strip()):
             raise InvalidRecord(what="Profile entry", problem="its owner or its key is blank")
         self._owners.setdefault(entry.owner, {})[entry.key] = entry
+
+    async def change_entry(
+        self, owner: str, key: str, change: Callable[[Any], Any], *, now: int
+    ) -> Any:
+        """Replace a value by what `change` makes of it, and return the new one.
+
+        Raises:
+            InvalidRecord: The owner or the key is blank.
+        """
+        entry = self._owners.get(owner, {}).get(key)
+        value = change(None if entry is None else entry.value)
+        await self.save_entry(ProfileEntry(owner=owner, key=key, value=value, updated_at=now))
+        return value
 
     async def delete_entry(self, owner: str, key: str) -> None:
         """Remove an entry; removing an absent one is harmless."""

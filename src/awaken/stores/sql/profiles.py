@@ -1,5 +1,8 @@
 """Profile entries in the same database."""
 
+from collections.abc import Callable
+from typing import Any
+
 from awaken.contracts.errors import InvalidRecord
 from awaken.contracts.profile import ProfileEntry
 
@@ -28,14 +31,35 @@ class SqlProfiles:
         Raises:
             InvalidRecord: Its owner or its key is blank.
         """
-        if not (entry.owner.strip() and entry.key.strip()):
-            raise InvalidRecord(what="Profile entry", problem="its owner or its key is blank")
+        _check_name(entry.owner, entry.key)
         value = rows.packed(entry.value)
 
         async def work(session: Session) -> None:
             await session.run("save_profile", entry.owner, entry.key, value, entry.updated_at)
 
         await self._database.write(work)
+
+    async def change_entry(
+        self, owner: str, key: str, change: Callable[[Any], Any], *, now: int
+    ) -> Any:
+        """Replace a value by what `change` makes of it, in one transaction.
+
+        Raises:
+            InvalidRecord: The owner or the key is blank.
+        """
+        _check_name(owner, key)
+
+        async def work(session: Session) -> Any:
+            # An absent row cannot be locked: two processes would both begin from nothing.
+            row = None
+            while row is None:
+                await session.run("add_profile", owner, key, rows.packed(None), now)
+                row = await session.one("lock_profile", owner, key)
+            value = change(_entry(owner, key, row[0], now).value)
+            await session.run("save_profile", owner, key, rows.packed(value), now)
+            return value
+
+        return await self._database.write(work)
 
     async def delete_entry(self, owner: str, key: str) -> None:
         """Remove an entry; removing an absent one is harmless."""
@@ -61,6 +85,11 @@ class SqlProfiles:
             await session.run("clear_profiles", owner)
 
         await self._database.write(work)
+
+
+def _check_name(owner: str, key: str) -> None:
+    if not (owner.strip() and key.strip()):
+        raise InvalidRecord(what="Profile entry", problem="its owner or its key is blank")
 
 
 def _entry(owner: str, key: str, value: bytes, updated_at: int) -> ProfileEntry:

@@ -327,6 +327,13 @@ SELECT value, updated_at FROM profiles WHERE owner = $1 AND name = $2
 INSERT INTO profiles (owner, name, value, updated_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT (owner, name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at
 
+-- name: add_profile
+INSERT INTO profiles (owner, name, value, updated_at) VALUES ($1, $2, $3, $4)
+ON CONFLICT (owner, name) DO NOTHING
+
+-- name: lock_profile
+SELECT value FROM profiles WHERE owner = $1 AND name = $2 {for_update}
+
 -- name: delete_profile
 DELETE FROM profiles WHERE owner = $1 AND name = $2
 

@@ -121,6 +121,59 @@ async def concurrent_saves_are_all_kept(store: ProfileStore) -> None:
     assert await store.list_entries(OWNER) == tuple(entries)
 
 
+async def a_change_sees_the_value_that_it_replaces(store: ProfileStore) -> None:
+    """None at first, then what is there; what comes back is what was written."""
+    seen: list[object] = []
+
+    def grown(value: object) -> object:
+        seen.append(value)
+        return {"n": 1 if not isinstance(value, dict) else value["n"] + 1}
+
+    assert await store.change_entry(OWNER, "key", grown, now=7) == {"n": 1}
+    assert await store.find_entry(OWNER, "key") == _entry("key", {"n": 1}, updated_at=7)
+    assert await store.change_entry(OWNER, "key", grown, now=9) == {"n": 2}
+    assert await store.list_entries(OWNER) == (_entry("key", {"n": 2}, updated_at=9),)
+    assert (seen[0], seen[-1]) == (None, {"n": 1})
+    await store.save_entry(_entry("key", None))
+    assert await store.change_entry(OWNER, "key", lambda value: [value], now=9) == [None]
+
+
+async def a_change_that_fails_changes_nothing(store: ProfileStore) -> None:
+    """Its error reaches the caller; an absent entry stays absent."""
+    await store.save_entry(_entry("key", 1))
+
+    def refused(_: object) -> object:
+        raise RefusedChange
+
+    for key in ("key", "absent"):
+        await refusal(RefusedChange, store.change_entry(OWNER, key, refused, now=9))
+    assert await store.list_entries(OWNER) == (_entry("key", 1),)
+    assert await store.change_entry(OWNER, "absent", lambda value: value is None, now=9) is True
+
+
+async def a_change_of_a_blank_name_is_refused(store: ProfileStore) -> None:
+    """As for an entry that is saved."""
+    for owner, key in (("", "key"), (" ", "key"), (OWNER, ""), (OWNER, " ")):
+        await refusal(InvalidRecord, store.change_entry(owner, key, lambda _: 1, now=9))
+        assert await store.list_entries(owner) == ()
+
+
+async def changes_that_race_all_count(store: ProfileStore) -> None:
+    """No update is lost, on an entry that exists and on one that does not."""
+
+    def one_more(value: int | None) -> int:
+        return (value or 0) + 1
+
+    changes = [store.change_entry(OWNER, f"key-{n % 2}", one_more, now=9) for n in range(40)]
+    counts = await asyncio.gather(*changes)
+    assert sorted(counts) == sorted([*range(1, 21), *range(1, 21)])
+    assert [entry.value for entry in await store.list_entries(OWNER)] == [20, 20]
+
+
+class RefusedChange(Exception):
+    """What a change raises that does not want to happen."""
+
+
 CHECKS = (
     an_entry_comes_back_as_it_was,
     a_missing_entry_is_none,
@@ -132,4 +185,8 @@ CHECKS = (
     a_listing_never_changes_later,
     a_blank_owner_or_key_is_refused,
     concurrent_saves_are_all_kept,
+    a_change_sees_the_value_that_it_replaces,
+    a_change_that_fails_changes_nothing,
+    a_change_of_a_blank_name_is_refused,
+    changes_that_race_all_count,
 )

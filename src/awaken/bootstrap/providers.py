@@ -1,0 +1,252 @@
+"""From the name of a provider, or its spec, to a client that is made when it is first called."""
+
+import importlib
+import importlib.util
+import os
+import re
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from awaken.contracts.errors import InvalidInput, UsageError
+from awaken.contracts.inference import InferenceRequest, ModelClient, ModelEvent
+from awaken.contracts.model_errors import ProviderUnusable, Unauthorized
+from awaken.contracts.models import ProviderSpec
+from awaken.contracts.secrets import RedactedString
+
+from .known_providers import ADAPTERS, KNOWN_PROVIDERS
+from .registries import checked_spec
+
+_CALL_PATH = re.compile(r"(/chat/completions|/responses|(/v1)?/messages)/*$")
+
+
+class Connections:
+    """What the providers of one runtime share: a pool of connections, made by the first call."""
+
+    def __init__(self) -> None:
+        self._pool: Any = None
+
+    def pool(self) -> Any:
+        """The pool; aiohttp is imported here and not before."""
+        if self._pool is None:
+            self._pool = _imported("http.pool", "HttpPool")()
+        return self._pool
+
+    async def close(self) -> None:
+        """Close what is open; a later call opens it again."""
+        if self._pool is not None:
+            await self._pool.close()
+
+
+class ProviderClient:
+    """A provider by its spec. Nothing is imported, looked up or connected before the first call."""
+
+    __slots__ = ("_client", "_connections", "name", "needs_model", "spec")
+
+    def __init__(self, spec: ProviderSpec, connections: Connections) -> None:
+        self.name = spec.id
+        self.spec = spec
+        self.needs_model = spec.id in KNOWN_PROVIDERS
+        """Whether its name alone says nothing: a vendor has many models."""
+        self._connections = connections
+        self._client: ModelClient | None = None
+
+    def __repr__(self) -> str:
+        return f"ProviderClient({self.name!r})"
+
+    def stream(self, request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Ask the model and yield its answer as it comes.
+
+        Raises:
+            ProviderUnusable: What the adapter needs is not installed, or a setting is wrong.
+            ModelError: The call failed, or there is no key for it.
+        """
+        if self._client is None:
+            self._client = _made(self.spec, self._connections)
+        return self._client.stream(request)
+
+
+def provider_clients(
+    given: Mapping[str, ModelClient | ProviderSpec], connections: Connections
+) -> dict[str, ModelClient]:
+    """Clients for every known provider and for those that were given, which win.
+
+    Raises:
+        InvalidInput: A spec names an adapter that does not exist, or an address that is none.
+        InvalidSpec: Something else in a spec does not fit.
+    """
+    clients: dict[str, ModelClient] = {
+        name: ProviderClient(_known_spec(name), connections) for name in KNOWN_PROVIDERS
+    }
+    for name, provider in given.items():
+        if isinstance(provider, ProviderSpec):
+            clients[name] = ProviderClient(_completed(name, provider), connections)
+        else:
+            clients[name] = provider
+    return clients
+
+
+def key_names(spec: ProviderSpec) -> tuple[str, ...]:
+    """The environment variables in which the key of a provider may be, best first."""
+    if known := KNOWN_PROVIDERS.get(spec.id):
+        return known.keys
+    own = re.sub(r"[^A-Z0-9]", "_", spec.id.upper()) + "_API_KEY"
+    # The vendor's own key goes to the vendor and to no other address.
+    vendors = ADAPTERS[spec.adapter].keys if spec.base_url is None else ()
+    return (own, *vendors)
+
+
+def find_key(spec: ProviderSpec) -> RedactedString | None:
+    """The key of a provider as it is now; None if it can do without.
+
+    Raises:
+        Unauthorized: There is none, or it cannot be one; names the variable to set.
+    """
+    if spec.key is not None:
+        return spec.key
+    names = key_names(spec)
+    for name in names:
+        text = os.environ.get(name, "").strip()
+        if text and not (text.isascii() and text.isprintable()):
+            message = f"the key in {name} has characters that no key has; copy it again"
+            raise Unauthorized(message)
+        if text:
+            return RedactedString(text)
+    if names and needs_key(spec):
+        message = (
+            f"provider '{spec.id}' has no key: set {' or '.join(names)}, or pass "
+            f"providers={{'{spec.id}': ProviderSpec(…, api_key=…)}}"
+        )
+        raise Unauthorized(message)
+    return None
+
+
+def needs_key(spec: ProviderSpec) -> bool:
+    """Whether it is a vendor's own address; one that somebody named may be open."""
+    known = KNOWN_PROVIDERS.get(spec.id)
+    if known is None:
+        return spec.base_url is None
+    return known.needs_key and spec.base_url == known.base_url
+
+
+def base_url_name(provider_id: str) -> str:
+    """The environment variable that moves a known provider to another address."""
+    return re.sub(r"[^A-Z0-9]", "_", provider_id.upper()) + "_BASE_URL"
+
+
+def missing_extra(spec: ProviderSpec) -> str | None:
+    """The extra that has to be installed before the provider can be used, if there is one."""
+    adapter = ADAPTERS[spec.adapter]
+    is_there = adapter.requires is None or importlib.util.find_spec(adapter.requires) is not None
+    return None if is_there else adapter.extra
+
+
+def missing_settings(spec: ProviderSpec) -> tuple[str, ...]:
+    """The environment variables of which one has to be set before the provider can be used."""
+    options = spec.adapter_options
+    for name, variables in ADAPTERS[spec.adapter].settings.items():
+        if not options.get(name) and not any(os.environ.get(it) for it in variables):
+            return variables
+    return ()
+
+
+def _known_spec(name: str) -> ProviderSpec:
+    known = KNOWN_PROVIDERS[name]
+    return ProviderSpec(
+        id=name,
+        adapter=known.adapter,
+        base_url=known.base_url,
+        adapter_options=known.options,
+    )
+
+
+def _completed(name: str, spec: ProviderSpec) -> ProviderSpec:
+    """Check a spec that people wrote, and add what is known of its vendor."""
+    spec, what = checked_spec("provider", spec), f"provider '{name}'"
+    if spec.id != name:
+        raise InvalidInput(what=what, problem=f"its spec is that of '{spec.id}'")
+    if spec.adapter not in ADAPTERS:
+        problem = f"there is no adapter '{spec.adapter}'; known: {', '.join(sorted(ADAPTERS))}"
+        raise InvalidInput(what=what, problem=problem)
+    if spec.base_url is not None and (problem := _address_problem(spec.base_url)):
+        raise InvalidInput(what=what, problem=problem)
+    adapter, known = ADAPTERS[spec.adapter], KNOWN_PROVIDERS.get(name)
+    if adapter.is_codec and spec.adapter_options:
+        # A codec refuses what it does not know, better now than in the first run.
+        _imported(adapter.module, adapter.class_name)(spec.adapter_options)
+    if known is None:
+        return spec
+    # Without the vendor's address its key would go to the vendor of the format.
+    usual = known.options if spec.adapter == known.adapter else {}
+    return msgspec.structs.replace(
+        spec,
+        base_url=spec.base_url or known.base_url,
+        adapter_options={**usual, **spec.adapter_options},
+    )
+
+
+def _address_problem(base_url: str) -> str:
+    """Why a text cannot be the address of a provider; empty if it can."""
+    try:
+        parts = urlsplit(base_url)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        is_url = False
+    if not is_url:
+        return "its base_url is no http:// or https:// address"
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        return "its base_url has a user, a query or a fragment; a key belongs into api_key"
+    if found := _CALL_PATH.search(parts.path):
+        return f"its base_url ends with '{found[0]}', which is added to it for a call; leave it off"
+    return ""
+
+
+def _made(spec: ProviderSpec, connections: Connections) -> ModelClient:
+    adapter, placed = ADAPTERS[spec.adapter], placed_spec(spec)
+    made = _imported(adapter.module, adapter.class_name)
+    try:
+        client: ModelClient
+        if adapter.is_codec:
+            http = _imported("http.client", "HttpModelClient")
+            codec = made(spec.adapter_options, _origin(spec, made))
+            pool, setting = connections.pool(), _setting(spec)
+            client = http(placed, codec, pool, lambda: find_key(placed), setting)
+        else:
+            client = made(placed, connections.pool()) if adapter.has_pool else made(placed)
+    except UsageError as error:
+        raise ProviderUnusable(str(error)) from error
+    return client
+
+
+def _origin(spec: ProviderSpec, codec: Any) -> str:
+    """Marks the reasoning of a provider: only the one that signed it can read it again."""
+    known = KNOWN_PROVIDERS.get(spec.id)
+    is_vendor = known and (known.adapter, known.base_url) == (spec.adapter, codec.base_url)
+    return spec.adapter if is_vendor else f"{spec.adapter}:{spec.id}"
+
+
+def _setting(spec: ProviderSpec) -> str:
+    """What people change when the address is wrong."""
+    return f"base_url or {base_url_name(spec.id)}" if spec.id in KNOWN_PROVIDERS else "base_url"
+
+
+def placed_spec(spec: ProviderSpec) -> ProviderSpec:
+    """The spec at the address that the environment says, unless somebody configured another.
+
+    Raises:
+        ProviderUnusable: What the environment says is no address.
+    """
+    name, known = base_url_name(spec.id), KNOWN_PROVIDERS.get(spec.id)
+    moved = os.environ.get(name, "").strip()
+    if not moved or known is None or spec.base_url != known.base_url:
+        return spec
+    if problem := _address_problem(moved):
+        raise ProviderUnusable(f"{name} cannot be used: {problem}")
+    return msgspec.structs.replace(spec, base_url=moved)
+
+
+def _imported(module: str, name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = getattr(importlib.import_module(f"awaken.providers.{module}"), name)
+    return found

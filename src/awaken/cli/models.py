@@ -1,0 +1,211 @@
+"""`awaken models`: which providers there are, whether a model answers, and how the models are."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from awaken.authoring.agents import Agent
+from awaken.bootstrap.agent_runtime import AgentRuntime
+from awaken.bootstrap.providers import (
+    Connections,
+    ProviderClient,
+    find_key,
+    key_names,
+    missing_extra,
+    missing_settings,
+    needs_key,
+    placed_spec,
+    provider_clients,
+)
+from awaken.bootstrap.registries import registry_set
+from awaken.bootstrap.stores import profiles_of
+from awaken.contracts.clock import SystemClock
+from awaken.contracts.errors import InvalidInput, UsageError
+from awaken.contracts.inference import TokenUsage
+from awaken.contracts.model_errors import (
+    ModelError,
+    ModelTimeout,
+    ProviderFailed,
+    ProviderUnusable,
+    Unauthorized,
+)
+from awaken.contracts.models import ProviderSpec
+from awaken.runtime.breaker import Breaker, BreakerPolicy
+from awaken.runtime.health import OWNER, shared_breakers
+from awaken.runtime.resolution.models import route_of
+
+from .apps import imported
+from .command_line import new_app
+from .desk import Desk, IsJson, at_desk, reporting
+from .model_trial import Trial, tried
+from .printing import as_json, facts, moment, out, table
+
+app = new_app("Providers, and whether their models answer.")
+
+
+AppFile = Annotated[
+    Path | None, typer.Option("--app", help="Also the agents and ProviderSpecs of a Python file.")
+]
+
+
+@app.command("list")
+def list_providers(app_file: AppFile = None, *, is_json: IsJson = False) -> None:
+    """List the providers, and what each lacks on this machine."""
+    with reporting(is_json=is_json):
+        written = [] if app_file is None else list(vars(imported(app_file)).values())
+        clients = provider_clients(_specs(written), Connections())
+        providers = [provider_facts(it) for it in clients.values() if type(it) is ProviderClient]
+        agents = _agent_models(written)
+    if is_json:
+        out(as_json({"providers": providers, "agents": agents}))
+        return
+    head = ("PROVIDER", "ADAPTER", "BASE URL", "KEY", "LACKS")
+    out(table(head, (_provider_row(it) for it in providers)))
+    if agents:
+        rows = ((it["agent_id"], it["model_id"], it["provider_id"]) for it in agents)
+        out("\n" + table(("AGENT", "MODEL", "PROVIDER"), rows))
+
+
+def provider_facts(client: ProviderClient) -> dict[str, Any]:
+    """What a provider has on this machine; whether there is a key, and nothing of it."""
+    spec, problem = client.spec, None
+    try:
+        spec = placed_spec(spec)
+    except ProviderUnusable as error:
+        problem = str(error)
+    try:
+        has_key = find_key(spec) is not None
+    except Unauthorized:
+        has_key = False
+    return {
+        "id": spec.id,
+        "adapter": spec.adapter,
+        "base_url": spec.base_url,
+        "has_key": has_key,
+        "needs_key": needs_key(spec),
+        "key_names": key_names(spec),
+        "missing_extra": missing_extra(spec),
+        "missing_settings": missing_settings(spec),
+        "problem": problem,
+    }
+
+
+def _provider_row(known: Mapping[str, Any]) -> tuple[object, ...]:
+    wanted = f"no, set {' or '.join(known['key_names'])}"
+    install = f"pip install 'awaken[{known['missing_extra']}]'" if known["missing_extra"] else ""
+    setting = f"set {known['missing_settings'][0]}" if known["missing_settings"] else ""
+    key = "yes" if known["has_key"] else wanted if known["needs_key"] else "not needed"
+    return (
+        known["id"],
+        known["adapter"],
+        known["base_url"] or "",
+        key,
+        ", ".join(filter(None, (install, setting, known["problem"]))),
+    )
+
+
+def _specs(written: Iterable[object]) -> dict[str, ProviderSpec]:
+    """The providers among what a file defines: alone, or in a mapping such as `providers`."""
+    values: list[object] = []
+    for value in written:
+        values += value.values() if isinstance(value, dict) else (value,)
+    return {value.id: value for value in values if isinstance(value, ProviderSpec)}
+
+
+def _agent_models(written: Sequence[object]) -> list[dict[str, str]]:
+    agents = [value for value in written if isinstance(value, Agent)]
+    runtime = AgentRuntime(agents, providers=_specs(written))
+    snapshot = runtime.registry.snapshot()
+    return [
+        {"agent_id": name, "model_id": route.id, "provider_id": route.spec.provider_id}
+        for name in snapshot.registries.agents
+        for route in snapshot.resolve(name).models
+    ]
+
+
+@app.command("test")
+def ask_model(
+    model: Annotated[str, typer.Argument(metavar="PROVIDER:MODEL", help="Such as openai:gpt-5.")],
+    app_file: AppFile = None,
+    *,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", min=1, help="How many seconds it may take.")
+    ] = 60,
+    is_json: IsJson = False,
+) -> None:
+    """Ask a model one small question with one tool, and show what it can do and how fast."""
+    with reporting(is_json=is_json):
+        specs = {} if app_file is None else _specs(vars(imported(app_file)).values())
+        trial = asyncio.run(_tried(model, specs, timeout_s))
+        if not (trial.has_text or trial.has_tool_call):
+            raise ProviderFailed(f"model '{model}' answered with nothing")
+    out(as_json(trial) if is_json else _trial_text(trial))
+
+
+async def _tried(model: str, specs: Mapping[str, ProviderSpec], timeout_s: float) -> Trial:
+    connections = Connections()
+    try:
+        registries = registry_set([], [], [], provider_clients(specs, connections), {})
+        route = route_of(registries, model)
+        async with asyncio.timeout(timeout_s):
+            return await tried(route, SystemClock())
+    except UsageError as error:
+        raise InvalidInput(str(error)) from error
+    except ModelError as error:
+        raise type(error)(f"model '{model}': {error}") from error
+    except TimeoutError as error:
+        message = f"model '{model}' gave no whole answer within {timeout_s:g} s"
+        raise ModelTimeout(message) from error
+    finally:
+        await connections.close()
+
+
+def _trial_text(trial: Trial) -> str:
+    features = ("text", "tool_call", "reasoning", "usage", "cached_tokens")
+    usage = trial.usage or TokenUsage()
+    first, speed = trial.first_token_ms, trial.tokens_per_s
+    return facts(
+        [
+            ("model", trial.model),
+            ("first token", None if first is None else f"{first} ms"),
+            ("total", f"{trial.total_ms} ms"),
+            ("tokens per second", speed),
+            ("tokens", f"{usage.prompt_tokens or 0} in, {usage.completion_tokens or 0} out"),
+            *(
+                (name.replace("_", " "), "yes" if getattr(trial, f"has_{name}") else "no")
+                for name in features
+            ),
+        ]
+    )
+
+
+@app.command("health")
+@at_desk()
+async def show_health(desk: Desk) -> None:
+    """Show the circuit breakers that the processes of a store share."""
+    breakers = shared_breakers(await profiles_of(desk.store).list_entries(OWNER))
+    document = [{"model_id": name, **_breaker_facts(it)} for name, it in breakers]
+    head = ("MODEL", "STATE", "FAILURES", "LAST ERROR", "SINCE", "ASK AGAIN")
+    rows = ((name, *_breaker_row(it)) for name, it in breakers)
+    text = table(head, rows) if breakers else "No model has failed often enough to be noticed."
+    desk.show({"items": document}, text)
+
+
+def _breaker_facts(breaker: Breaker) -> dict[str, Any]:
+    return {
+        **{name: getattr(breaker, name) for name in breaker.__struct_fields__},
+        "retry_at": breaker.retry_at(BreakerPolicy()) or None,
+    }
+
+
+def _breaker_row(breaker: Breaker) -> tuple[object, ...]:
+    return (
+        breaker.state,
+        breaker.failures,
+        breaker.error,
+        moment(breaker.changed_at),
+        moment(breaker.retry_at(BreakerPolicy())),
+    )

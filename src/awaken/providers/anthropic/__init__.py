@@ -1,0 +1,4 @@
+"""The Anthropic Messages format.
+
+Belongs here: its requests and its stream, as pure functions of data. Does not: connections.
+"""

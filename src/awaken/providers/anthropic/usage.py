@@ -1,0 +1,53 @@
+"""How the Anthropic Messages format counts tokens."""
+
+import msgspec
+
+from awaken.contracts.inference import TokenUsage
+from awaken.providers.http.counts import Count, usage_reader
+
+
+class Details(msgspec.Struct, gc=False):
+    """What the output tokens were spent on."""
+
+    thinking_tokens: Count | None = None
+
+
+class Usage(msgspec.Struct, gc=False):
+    """Tokens from the beginning of the answer; cached input is counted apart."""
+
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
+    output_tokens_details: Details | None = None
+
+
+_read = usage_reader(Usage)
+
+
+def updated(known: Usage, told_now: msgspec.Raw) -> Usage:
+    """The newest counts; what is not told again stays."""
+    newer = _read(told_now)
+    if newer is None:
+        return known
+    names = newer.__struct_fields__
+    # What counts from the beginning never falls: a nought that comes later is no news.
+    told = {it: count for it in names if (count := getattr(newer, it)) or not getattr(known, it)}
+    return msgspec.structs.replace(known, **told)
+
+
+def told_usage(usage: Usage) -> TokenUsage:
+    """The counts as the runtime wants them: all input tokens are the prompt."""
+    read, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
+    prompt, completion = usage.input_tokens, usage.output_tokens
+    if prompt is not None:
+        prompt += (read or 0) + (written or 0)
+    details = usage.output_tokens_details
+    return TokenUsage(
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        total_tokens=None if prompt is None or completion is None else prompt + completion,
+        cache_read_tokens=read,
+        cache_creation_tokens=written,
+        thinking_tokens=details.thinking_tokens if details is not None else None,
+    )

@@ -1,0 +1,194 @@
+"""Bedrock behind HTTP: encode, sign, post, decode as it comes. All connections are the pool's."""
+
+import asyncio
+import importlib
+import os
+import re
+import threading
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+import aiohttp
+from yarl import URL
+
+from awaken.contracts.errors import InvalidSpec
+from awaken.contracts.inference import InferenceRequest, ModelEvent
+from awaken.contracts.model_errors import (
+    AnswerTooLarge,
+    ModelError,
+    ModelTimeout,
+    Unauthorized,
+)
+from awaken.contracts.models import ProviderSpec
+from awaken.contracts.secrets import RedactedString
+from awaken.providers.http.client import ANSWER_BYTES
+from awaken.providers.http.failures import retry_after_ms
+from awaken.providers.http.pool import CONNECT_S, HttpPool, proxy_of
+from awaken.providers.http.transport import Address, broken_by
+
+from .decode import ConverseDecoder, reported
+from .encode import ConverseEncoder
+from .frames import FrameDecoder
+
+if TYPE_CHECKING:
+    from .signing import Signer
+
+_CREDENTIALS_S = 30
+_ERROR_BYTES = 64 * 1024
+_REGION = re.compile(r"[a-z0-9-]{1,32}")
+_SIGNED_HEADERS = {"content-type": "application/json"}
+_HEADERS = {"accept": "application/vnd.amazon.eventstream", "accept-encoding": "identity"}
+_Access = tuple[dict[str, str], tuple[RedactedString, ...]]
+
+
+class BedrockClient:
+    """Asks the models of one AWS region, with a bearer key or else with signed requests.
+
+    Key and credentials are looked up for every call, so that new ones are used at once.
+
+    Raises:
+        InvalidSpec: No region is named.
+    """
+
+    __slots__ = ("_encoder", "_lock", "_pool", "_region", "_signer", "_spec", "_url", "name")
+
+    def __init__(self, spec: ProviderSpec, pool: HttpPool) -> None:
+        self.name = spec.id
+        self._spec = spec
+        self._pool = pool
+        self._region = _region(spec)
+        domain = "amazonaws.com.cn" if self._region.startswith("cn-") else "amazonaws.com"
+        default = f"https://bedrock-runtime.{self._region}.{domain}"
+        self._url = (spec.base_url or default).rstrip("/")
+        enforces_schema = bool(spec.adapter_options.get("enforce_output_schema"))
+        self._encoder = ConverseEncoder(enforces_schema=enforces_schema)
+        self._signer: Signer | None = None
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"BedrockClient({self.name!r})"
+
+    async def stream(self, request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Ask the model and yield its answer as it comes.
+
+        Raises:
+            ModelError: The call failed; no error contains a key.
+        """
+        wire = self._encoder.encode(request)
+        url = self._url + wire.path
+        headers, secrets = await self._access(url, wire.body)
+        try:
+            async with aclosing(self._batches(url, wire.body, headers)) as batches:
+                async for batch in batches:
+                    for event in batch:
+                        yield event
+        except ModelError as error:
+            raise _scrubbed(error, secrets) from error.__cause__
+
+    async def _access(self, url: str, body: bytes) -> _Access:
+        key = self._spec.key or RedactedString(os.environ.get("AWS_BEARER_TOKEN_BEDROCK", ""))
+        if key:
+            return {**_SIGNED_HEADERS, "authorization": f"Bearer {key.reveal()}"}, (key,)
+        try:
+            async with asyncio.timeout(_CREDENTIALS_S):
+                # Credentials may come from files, a process or the network.
+                return await asyncio.to_thread(self._sign, url, body)
+        except TimeoutError as error:
+            message = f"no AWS credentials came for {_CREDENTIALS_S} s"
+            raise ModelTimeout(message) from error
+
+    def _sign(self, url: str, body: bytes) -> _Access:
+        with self._lock:
+            if self._signer is None:
+                self._signer = _new_signer(self._region)
+        signed = self._signer.sign(url, dict(_SIGNED_HEADERS), body)
+        return signed.headers, signed.secrets
+
+    async def _batches(
+        self, url: str, body: bytes, headers: dict[str, str]
+    ) -> AsyncGenerator[Sequence[ModelEvent], None]:
+        seconds = self._spec.timeout_ms / 1000
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=seconds)
+        frames, decoder, received = FrameDecoder(), ConverseDecoder(), 0
+        broken: ModelError | None = None
+        try:
+            async with self._pool.session().post(
+                URL(url, encoded=True),  # The signature is for the address as it stands.
+                data=body,
+                headers={**_HEADERS, **headers},
+                timeout=timeout,
+                allow_redirects=False,
+                proxy=proxy_of(url),
+            ) as response:
+                await _check(response)
+                while not decoder.is_over and (chunk := await response.content.readany()):
+                    received = _counted(received, chunk)
+                    for frame in frames.feed(chunk):
+                        yield decoder.take(frame)
+                        if decoder.is_over:
+                            break
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            address = Address(url=self._url, idle_ms=self._spec.timeout_ms)
+            broken = broken_by(error, address, received)
+        # An answer that came to its end is whole, however its connection ended.
+        if not decoder.has_stopped:
+            if broken is not None:
+                # Raised here, it has nothing behind it: such errors know the headers.
+                raise broken
+            frames.end()
+        yield decoder.end()
+
+
+def _region(spec: ProviderSpec) -> str:
+    names = ("AWS_REGION", "AWS_DEFAULT_REGION")
+    places = [spec.adapter_options.get("region"), *(os.environ.get(name) for name in names)]
+    found = str(next((place for place in places if place), ""))
+    if not _REGION.fullmatch(found):
+        problem = "it needs an AWS region in adapter_options 'region' or in AWS_REGION"
+        raise InvalidSpec(what=f"provider '{spec.id}'", problem=problem)
+    return found
+
+
+def _new_signer(region: str) -> "Signer":
+    try:
+        module = importlib.import_module("awaken.providers.bedrock.signing")
+    except ModuleNotFoundError as error:
+        message = (
+            "signing needs botocore: pip install 'awaken[bedrock]', or give a bearer key as "
+            "api_key or AWS_BEARER_TOKEN_BEDROCK"
+        )
+        raise Unauthorized(message) from error
+    signer: Signer = module.Signer(region)
+    return signer
+
+
+async def _check(response: aiohttp.ClientResponse) -> None:
+    """Let a good answer pass.
+
+    Raises:
+        ModelError: Bedrock refused.
+    """
+    if response.status == 200:
+        return
+    body = await response.content.read(_ERROR_BYTES)
+    kind = response.headers.get("x-amzn-errortype", "").partition(":")[0]
+    raise reported(response.status, kind, body, retry_after_ms(response.headers))
+
+
+def _counted(received: int, chunk: bytes) -> int:
+    received += len(chunk)
+    if received > ANSWER_BYTES:
+        message = f"the answer exceeds {ANSWER_BYTES} bytes"
+        raise AnswerTooLarge(message)
+    return received
+
+
+def _scrubbed(error: ModelError, secrets: Sequence[RedactedString]) -> ModelError:
+    """The error without a secret: some vendors repeat what they were sent."""
+    message = str(error)
+    for secret in secrets:
+        message = message.replace(secret.reveal(), str(secret))
+    if message == str(error):
+        return error
+    return type(error)(message, retry_after_ms=error.retry_after_ms)

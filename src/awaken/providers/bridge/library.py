@@ -1,0 +1,120 @@
+"""One call through pydantic-ai: its model, its stream, our events. Imports the library."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.messages import ModelResponseStreamEvent
+from pydantic_ai.models import Model, StreamedResponse, infer_model
+from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
+
+from awaken.contracts.inference import InferenceRequest, ModelEvent
+from awaken.contracts.model_errors import ModelError, ModelNotFound, ModelTimeout, Unauthorized
+from awaken.contracts.models import ProviderSpec
+from awaken.contracts.secrets import RedactedString
+
+from .answer import AnswerReader
+from .failures import failure_of
+from .request import messages_of, parameters_of, settings_of
+
+_MODELS = 64
+
+
+class Library:
+    """The library as one provider uses it; models are built once and the newest few are kept."""
+
+    __slots__ = ("_make_model", "_models", "_spec")
+
+    def __init__(self, spec: ProviderSpec, make_model: Callable[[str], Model] | None) -> None:
+        self._spec = spec
+        self._make_model = make_model or self._infer
+        self._models: dict[str, Model] = {}
+
+    async def ask(self, request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Ask the model and yield its answer as it comes.
+
+        Raises:
+            ModelError: The call failed, for whatever reason of the library's.
+        """
+        reader = AnswerReader()
+        try:
+            model = await self._model(request.upstream_model)
+            async with AsyncExitStack() as stack:
+                stream = await self._opened(stack, model, request)
+                events = aiter(stream)
+                while (event := await self._next(events)) is not None:
+                    for made in reader.take(event):
+                        yield made
+                for made in reader.end(stream.get()):
+                    yield made
+        except Exception as error:  # noqa: BLE001 - it wraps a dozen SDKs with errors of their own
+            # What caused it is not passed on: its text may hold the key.
+            made_of = failure_of(error, has_begun=reader.has_begun)
+            raise _scrubbed(made_of, self._spec.key) from None
+
+    async def _opened(
+        self, stack: AsyncExitStack, model: Model, request: InferenceRequest
+    ) -> StreamedResponse:
+        context = model_request_stream(
+            model,
+            messages_of(request),
+            model_settings=settings_of(request),
+            model_request_parameters=parameters_of(request, model.profile),
+        )
+        try:
+            async with asyncio.timeout(self._spec.timeout_ms / 1000):
+                return await stack.enter_async_context(context)
+        except TimeoutError as error:
+            raise self._silence() from error
+
+    async def _next(
+        self, events: AsyncIterator[ModelResponseStreamEvent]
+    ) -> ModelResponseStreamEvent | None:
+        try:
+            async with asyncio.timeout(self._spec.timeout_ms / 1000):
+                return await anext(events, None)
+        except TimeoutError as error:
+            raise self._silence() from error
+
+    def _silence(self) -> ModelTimeout:
+        return ModelTimeout(f"nothing came for {self._spec.timeout_ms} ms")
+
+    async def _model(self, name: str) -> Model:
+        known = self._models.get(name)
+        if known is None:
+            # It imports the vendor's SDK, which takes a while.
+            known = await asyncio.to_thread(self._make_model, name)
+            if len(self._models) >= _MODELS:
+                self._models.pop(next(iter(self._models)))
+            self._models[name] = known
+        return known
+
+    def _infer(self, name: str) -> Model:
+        try:
+            return infer_model(name, self._provider)
+        except (UserError, ImportError, TypeError, ValueError) as error:
+            message = f"'{name}' cannot be asked: {error}"
+            raise (Unauthorized if _asks_for_key(error) else ModelNotFound)(message) from error
+
+    def _provider(self, name: str) -> Provider[Any]:
+        options = dict(self._spec.adapter_options)
+        if self._spec.key is not None:
+            options["api_key"] = self._spec.key.reveal()
+        if self._spec.base_url is not None:
+            options["base_url"] = self._spec.base_url
+        return infer_provider_class(name)(**options) if options else infer_provider(name)
+
+
+def _asks_for_key(error: Exception) -> bool:
+    return isinstance(error, UserError) and "key" in str(error).lower()
+
+
+def _scrubbed(error: ModelError, key: RedactedString | None) -> ModelError:
+    """The error without the key: some vendors repeat what they were sent."""
+    if key is None or key.reveal() not in str(error):
+        return error
+    message = str(error).replace(key.reveal(), str(key))
+    return type(error)(message, retry_after_ms=error.retry_after_ms)

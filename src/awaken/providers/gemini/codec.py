@@ -1,0 +1,102 @@
+"""Requests and answers of `models/{model}:streamGenerateContent`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from awaken.contracts.inference import InferenceRequest, ModelTool
+from awaken.contracts.messages import Message
+from awaken.contracts.model_errors import InvalidRequest
+from awaken.contracts.record import StrictRecord
+from awaken.contracts.secrets import RedactedString
+from awaken.providers.http.codec import WireRequest
+from awaken.providers.http.encoded import EncodedMessages, EncodedParts
+from awaken.providers.http.options import read_options
+from awaken.providers.http.turns import FIRST_WORDS, in_call_order, joined_turns, split_system
+
+from .decode import GeminiDecoder
+from .encode import MODEL, ORIGIN, RESULTS, USER, encode_message, encode_tools, parameters
+
+_OPENINGS = {
+    USER: b'{"role":"user","parts":[',
+    MODEL: b'{"role":"model","parts":[',
+    # The vendor counts the results of a turn: nothing else may be among them.
+    RESULTS: b'{"role":"user","parts":[',
+}
+_FIRST_WORDS = msgspec.json.encode({"text": FIRST_WORDS})
+
+
+class GeminiOptions(StrictRecord, frozen=True, kw_only=True):
+    """What a provider of this format may set in `adapter_options`."""
+
+    api_version: str = "v1"
+
+
+class GeminiCodec:
+    """Speaks the Gemini format."""
+
+    __slots__ = ("_messages", "_options", "_tools", "origin")
+    base_url = "https://generativelanguage.googleapis.com"
+
+    def __init__(
+        self, options: Mapping[str, Any] = MappingProxyType({}), origin: str = ORIGIN
+    ) -> None:
+        self.origin = origin
+        self._options = read_options("gemini", GeminiOptions, options)
+        self._messages = EncodedMessages(lambda message: encode_message(message, origin))
+        self._tools = EncodedParts[tuple[ModelTool, ...]](encode_tools)
+
+    def encode(self, request: InferenceRequest) -> WireRequest:
+        """Build the request.
+
+        Raises:
+            InvalidRequest: The format has no place for something in it.
+        """
+        try:
+            return WireRequest(path=self._path(request.upstream_model), body=self._body(request))
+        except (TypeError, ValueError, RecursionError) as error:
+            message = f"the request cannot be written as JSON: {error}"
+            raise InvalidRequest(message) from error
+
+    def _path(self, model: str) -> str:
+        name = quote(model if "/" in model else f"models/{model}", safe="/")
+        return f"/{self._options.api_version}/{name}:streamGenerateContent?alt=sse"
+
+    def _body(self, request: InferenceRequest) -> bytes:
+        leading, messages = split_system(request.messages)
+        head = parameters(request, (*request.system, *leading))
+        fields = [msgspec.json.encode(head)[1:-1]] if head else []
+        if request.tools:
+            fields.append(b'"tools":' + self._tools.of(request.tools))
+        pieces = self._pieces(in_call_order(messages))
+        contents = joined_turns(pieces, _OPENINGS, _FIRST_WORDS)
+        fields.append(b'"contents":[' + contents + b"]")
+        return b"{" + b",".join(fields) + b"}"
+
+    def _pieces(self, messages: Sequence[Message]) -> Iterator[tuple[str, bytes]]:
+        of = self._messages.of
+        names: dict[str, bytes] = {}
+        for message in messages:
+            encoded = of(message)
+            if encoded.called:
+                names.update(encoded.called)
+            if encoded.answered is None:
+                yield encoded.piece
+                continue
+            name = names.get(encoded.answered)
+            if name is None:
+                text = f"the result of call '{encoded.answered}' has no call before it"
+                raise InvalidRequest(text)
+            role, body = encoded.piece
+            yield role, body % name
+
+    def headers(self, key: RedactedString | None) -> Mapping[str, str]:
+        """The headers of every request, with the key where the vendor wants it."""
+        return {} if key is None else {"x-goog-api-key": key.reveal()}
+
+    def decoder(self) -> GeminiDecoder:
+        """Begin to read an answer."""
+        return GeminiDecoder(self.origin)

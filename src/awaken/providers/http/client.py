@@ -1,0 +1,184 @@
+"""A model behind HTTP: encode, post, decode as it comes. All state is the pool's."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from awaken.contracts.inference import Alive, InferenceRequest, ModelEvent
+from awaken.contracts.model_errors import (
+    AnswerTooLarge,
+    ModelError,
+    StreamInterrupted,
+    Unauthorized,
+)
+from awaken.contracts.models import ProviderSpec
+from awaken.contracts.secrets import RedactedString
+
+from .codec import Codec, StreamDecoder
+from .pool import CONNECT_S, HttpPool, proxy_of
+from .sse import SseDecoder
+from .transport import Address, broken_by, check_answer
+
+if TYPE_CHECKING:
+    from aiohttp.client import _RequestContextManager
+
+ANSWER_BYTES = 128 * 1024 * 1024
+"""The most bytes that are read of one answer."""
+_REST_S = 0.1
+"""How long the end of a body may take when the answer in it is over."""
+_KEY_CHARS = 12
+"""So much of a key is more than the vendor's name for its keys."""
+_ALIVE = Alive()
+_HEADERS = {
+    "content-type": "application/json",
+    "accept": "text/event-stream",
+    "accept-encoding": "identity",
+}
+
+
+class HttpModelClient:
+    """Speaks one wire format to one provider.
+
+    The key is looked up for every call, so that a new one is used as soon as it is there.
+    `setting` names what people change when the address is wrong.
+    """
+
+    __slots__ = ("_address", "_codec", "_find_key", "_pool", "_spec", "_timeout", "name")
+
+    def __init__(
+        self,
+        spec: ProviderSpec,
+        codec: Codec,
+        pool: HttpPool,
+        find_key: Callable[[], RedactedString | None],
+        setting: str = "base_url",
+    ) -> None:
+        self.name = spec.id
+        self._spec = spec
+        self._codec = codec
+        self._pool = pool
+        self._find_key = find_key
+        self._timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=CONNECT_S, sock_read=spec.timeout_ms / 1000
+        )
+        url = (spec.base_url or codec.base_url).rstrip("/")
+        self._address = Address(url=url, setting=setting, idle_ms=spec.timeout_ms)
+
+    def __repr__(self) -> str:
+        return f"HttpModelClient({self.name!r})"
+
+    async def stream(self, request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Ask the model and yield its answer as it comes.
+
+        Raises:
+            ModelError: The call failed; neither it nor anything behind it contains the key.
+        """
+        key = _usable(self._find_key(), self.name)
+        reading = _Reading(self._codec.decoder())
+        broken: ModelError | None = None
+        try:
+            try:
+                async with self._posted(request, key) as response:
+                    await check_answer(response, self._address)
+                    while not reading.is_over and (chunk := await response.content.readany()):
+                        for event in reading.events(chunk):
+                            yield event
+                    await _drained(response.content)
+            except (aiohttp.ClientError, OSError, ValueError) as error:
+                broken = broken_by(error, self._address, reading.received)
+            # An answer that came to its end is whole, however its connection ended.
+            for event in reading.last_events():
+                yield event
+        except ModelError as error:
+            failure = broken if broken and isinstance(error, StreamInterrupted) else error
+        else:
+            return
+        # Raised here, it has nothing behind it: errors of the connection know its headers.
+        try:
+            raise _scrubbed(failure, key)
+        finally:
+            del failure, broken
+
+    def _posted(
+        self, request: InferenceRequest, key: RedactedString | None
+    ) -> "_RequestContextManager":
+        wire = self._codec.encode(request)
+        url = self._address.url + wire.path
+        return self._pool.session().post(
+            url,
+            data=wire.body,
+            headers={**_HEADERS, **self._codec.headers(key)},
+            timeout=self._timeout,
+            allow_redirects=False,
+            proxy=proxy_of(url),
+        )
+
+
+class _Reading:
+    """One answer while it is read."""
+
+    __slots__ = ("_decoder", "_sse", "received")
+
+    def __init__(self, decoder: StreamDecoder) -> None:
+        self._decoder = decoder
+        self._sse = SseDecoder()
+        self.received = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self._decoder.is_over
+
+    def events(self, chunk: bytes) -> Iterator[ModelEvent]:
+        self.received += len(chunk)
+        if self.received > ANSWER_BYTES:
+            message = f"the answer exceeds {ANSWER_BYTES} bytes"
+            raise AnswerTooLarge(message)
+        is_silent = True
+        for data in self._sse.feed(chunk):
+            if events := self._decoder.take(data):
+                is_silent = False
+                yield from events
+        if is_silent:
+            yield _ALIVE
+
+    def last_events(self) -> Iterator[ModelEvent]:
+        for data in self._sse.end():
+            yield from self._decoder.take(data)
+        yield from self._decoder.end()
+
+
+async def _drained(content: aiohttp.StreamReader) -> None:
+    """Wait a moment for the end of the body: only then can its connection be used again."""
+    if content.at_eof():
+        return
+    with suppress(TimeoutError, OSError, aiohttp.ClientError):
+        async with asyncio.timeout(_REST_S):
+            while await content.readany():
+                pass
+
+
+def _usable(key: RedactedString | None, provider: str) -> RedactedString | None:
+    """The key as a header can carry it; those that are read from files end with a line end.
+
+    Raises:
+        Unauthorized: It has characters that no header can carry.
+    """
+    text = key.reveal().strip() if key is not None else ""
+    if not text.isprintable():
+        message = f"the key of provider '{provider}' has characters that no header can carry"
+        raise Unauthorized(message)
+    return RedactedString(text) if text else None
+
+
+def _scrubbed(error: ModelError, key: RedactedString | None) -> ModelError:
+    """The error without the key: some vendors repeat what they were sent."""
+    if key is None or key.reveal()[:_KEY_CHARS] not in str(error):
+        return error
+    secret, message = key.reveal(), str(error)
+    # A long text was cut, and may end in the middle of the key.
+    for length in range(len(secret), min(_KEY_CHARS, len(secret)) - 1, -1):
+        message = message.replace(secret[:length], str(key))
+    return type(error)(message, retry_after_ms=error.retry_after_ms)

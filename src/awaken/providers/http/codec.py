@@ -1,0 +1,64 @@
+"""The port between the HTTP client and a wire format."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from awaken.contracts.inference import InferenceRequest, ModelEvent
+from awaken.contracts.record import Record
+from awaken.contracts.secrets import RedactedString
+
+
+class WireRequest(Record, frozen=True, kw_only=True):
+    """A request as it is sent; its bytes are a pure function of what was asked."""
+
+    path: str
+    """Appended to the provider's base URL."""
+    body: bytes
+
+
+class StreamDecoder(Protocol):
+    """Turns the events of one stream into model events; one object per stream."""
+
+    is_over: bool
+    """Whether the answer is complete; what comes after it is not read."""
+
+    def take(self, data: bytes) -> Sequence[ModelEvent]:
+        """Read the data of one server-sent event.
+
+        Raises:
+            ModelError: The provider reports a failure, or this is not its protocol.
+        """
+        ...
+
+    def end(self) -> Sequence[ModelEvent]:
+        """The connection was closed: give what is left.
+
+        Raises:
+            StreamInterrupted: The answer was not over.
+        """
+        ...
+
+
+class Codec(Protocol):
+    """One vendor's format. Pure: it knows no connection, no clock and no key of its own."""
+
+    origin: str
+    """Marks the reasoning that this format may send back to this provider."""
+    base_url: str
+    """Where the vendor lives unless the provider says otherwise."""
+
+    def encode(self, request: InferenceRequest) -> WireRequest:
+        """Build the request.
+
+        Raises:
+            InvalidRequest: The format has no place for something in it.
+        """
+        ...
+
+    def headers(self, key: RedactedString | None) -> Mapping[str, str]:
+        """The headers of every request, with the key where the vendor wants it."""
+        ...
+
+    def decoder(self) -> StreamDecoder:
+        """Begin to read an answer."""
+        ...

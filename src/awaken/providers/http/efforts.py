@@ -1,0 +1,67 @@
+"""How hard to think, in the words and levels of the models."""
+
+import re
+from collections.abc import Mapping
+
+from awaken.contracts.inference import Effort, EffortBudget, ReasoningEffort
+
+_LEVELS = ((0, Effort.NONE), (1_024, Effort.LOW), (8_192, Effort.MEDIUM), (24_576, Effort.HIGH))
+
+_NEAREST = {
+    Effort.NONE: ("none", "minimal", "low", "medium", "high"),
+    Effort.LOW: ("low", "medium", "high"),
+    Effort.MEDIUM: ("medium", "high"),
+    Effort.HIGH: ("high", "medium"),
+    Effort.MAX: ("max", "xhigh", "high", "medium"),
+}
+_UP_TO_HIGH = ("low", "medium", "high")
+_NEWEST = ("none", *_UP_TO_HIGH, "xhigh", "max")
+# The first that fits counts.
+_OPENAI_FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"gpt-[34]|chatgpt-|gpt-5-chat", ()),
+    (r"gpt-5-pro", ("high",)),
+    (r"gpt-5\.\d+-chat", ("medium",)),
+    (r"gpt-5\.\d+-pro", ("medium", "high", "xhigh")),
+    (r"gpt-5\.1", ("none", *_UP_TO_HIGH)),
+    (r"gpt-5\.[2-5]", ("none", *_UP_TO_HIGH, "xhigh")),
+    (r"gpt-6-astra|gpt-6\.1-sol", (*_UP_TO_HIGH, "xhigh", "max")),
+    (r"gpt-5\.|gpt-6", _NEWEST),
+    (r"gpt-5", ("minimal", *_UP_TO_HIGH)),
+    (r"gpt-oss|o\d", _UP_TO_HIGH),
+)
+_OTHERS = ("none", *_UP_TO_HIGH)
+
+
+def level_of(effort: ReasoningEffort) -> Effort:
+    """The lowest level that is worth a budget of thinking tokens; a level is itself."""
+    if not isinstance(effort, EffortBudget):
+        return effort
+    return next((level for most, level in _LEVELS if effort.budget <= most), Effort.MAX)
+
+
+def openai_word(
+    effort: ReasoningEffort | None, model: str, words: Mapping[Effort, str]
+) -> str | None:
+    """The nearest effort that a model takes, unless there is a word for it; None if it has none."""
+    if effort is None:
+        return None
+    level = level_of(effort)
+    if level in words:
+        return words[level]
+    known = _openai_words(model)
+    return next((word for word in _NEAREST[level] if word in known), None)
+
+
+def reasons(model: str) -> bool:
+    """Whether a model may reason; only OpenAI's older ones are known not to."""
+    return bool(_openai_words(model))
+
+
+def is_openai(model: str) -> bool:
+    """Whether a name is one of OpenAI's models."""
+    return _openai_words(model) is not _OTHERS
+
+
+def _openai_words(model: str) -> tuple[str, ...]:
+    name = model.rpartition("/")[2].removeprefix("ft:")
+    return next((words for family, words in _OPENAI_FAMILIES if re.match(family, name)), _OTHERS)

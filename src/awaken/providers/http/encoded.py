@@ -1,0 +1,75 @@
+"""The wire form of what is sent again and again: made once, forgotten with the original."""
+
+import weakref
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from awaken.contracts.messages import Message
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+_TOOL_SETS = 64
+
+
+class _Known(weakref.ref[Message], Generic[T]):
+    """A message that may die, and what it became."""
+
+    __slots__ = ("made", "place")
+
+    place: int
+    made: T
+
+
+class EncodedMessages(Generic[T]):
+    """Remembers what a message became, for as long as the message lives."""
+
+    __slots__ = ("_encode", "_forget", "_known")
+
+    def __init__(self, encode: Callable[[Message], T]) -> None:
+        self._encode = encode
+        # By identity: comparing messages would cost more than encoding them.
+        known: dict[int, _Known[T]] = {}
+        self._known = known
+
+        def forget(dead: _Known[T]) -> None:
+            # Its place may already have been taken by another message.
+            if known.get(dead.place) is dead:
+                del known[dead.place]
+
+        self._forget = forget
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def of(self, message: Message) -> T:
+        """The wire form of a message."""
+        known = self._known.get(id(message))
+        if known is not None and known() is message:
+            return known.made
+        fresh: _Known[T] = _Known(message, self._forget)
+        fresh.place, fresh.made = id(message), self._encode(message)
+        self._known[fresh.place] = fresh
+        return fresh.made
+
+
+class EncodedParts(Generic[K]):
+    """Remembers the newest few of other encoded parts, such as the tools of an agent."""
+
+    __slots__ = ("_encode", "_known")
+
+    def __init__(self, encode: Callable[[K], bytes]) -> None:
+        self._encode = encode
+        self._known: dict[int, tuple[K, bytes]] = {}
+
+    def of(self, part: K) -> bytes:
+        """The wire form of an immutable part."""
+        known = self._known.get(id(part))
+        if known is not None:
+            return known[1]
+        made = self._encode(part)
+        if len(self._known) >= _TOOL_SETS:
+            self._known.pop(next(iter(self._known)))
+        # The part is kept with its form, so that nothing else can get its identity.
+        self._known[id(part)] = (part, made)
+        return made

@@ -1,0 +1,86 @@
+"""Server-sent events out of bytes that may be cut anywhere."""
+
+import re
+
+from awaken.contracts.model_errors import AnswerTooLarge
+
+EVENT_BYTES = 16 * 1024 * 1024
+"""The largest single event that is read."""
+_LINE_ENDS = re.compile(rb"\r\n|\r")
+_BOM = b"\xef\xbb\xbf"
+
+
+class SseDecoder:
+    """Collects bytes and gives the data of every event that is complete.
+
+    Each byte is looked at once or twice, however small the pieces are in which they come.
+    """
+
+    __slots__ = ("_buffer", "_has_begun", "_held", "_max_bytes")
+
+    def __init__(self, max_bytes: int = EVENT_BYTES) -> None:
+        self._buffer = bytearray()
+        self._held = b""
+        """Bytes whose meaning depends on the next ones."""
+        self._has_begun = False
+        self._max_bytes = max_bytes
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Take more bytes; returns the data of the events that ended with them.
+
+        Raises:
+            AnswerTooLarge: An event exceeds the bound.
+        """
+        chunk = self._settled(chunk)
+        buffer, seen = self._buffer, max(0, len(self._buffer) - 1)
+        if seen or buffer:
+            buffer += chunk
+            if buffer.find(b"\n\n", seen) < 0:
+                self._check_size()
+                return []
+            chunk = bytes(buffer)
+        *events, rest = chunk.split(b"\n\n")
+        self._buffer = bytearray(rest)
+        self._check_size()
+        return [data for event in events if (data := _data_of(event)) is not None]
+
+    def end(self) -> list[bytes]:
+        """The stream is over: an event without its empty line counts if it is a whole line."""
+        rest, self._buffer = bytes(self._buffer) + self._held, bytearray()
+        data = _data_of(rest.rstrip(b"\r\n")) if rest.endswith((b"\n", b"\r")) else None
+        return [] if data is None else [data]
+
+    def _settled(self, chunk: bytes) -> bytes:
+        """The bytes with line feeds as their only line ends, as far as that can be told."""
+        if self._held:
+            chunk, self._held = self._held + chunk, b""
+        if not self._has_begun:
+            if len(chunk) < len(_BOM) and _BOM.startswith(chunk):
+                self._held = chunk
+                return b""
+            self._has_begun = True
+            chunk = chunk.removeprefix(_BOM)
+        if b"\r" in chunk:
+            # The other half of a line end may be in the next chunk.
+            self._held = b"\r" if chunk.endswith(b"\r") else b""
+            chunk = _LINE_ENDS.sub(b"\n", chunk.removesuffix(self._held))
+        return chunk
+
+    def _check_size(self) -> None:
+        if len(self._buffer) > self._max_bytes:
+            message = f"one event of the stream exceeds {self._max_bytes} bytes"
+            raise AnswerTooLarge(message)
+
+
+def _data_of(event: bytes) -> bytes | None:
+    """The data of an event; None when it has none, or nothing but an empty one."""
+    if event.startswith(b"data: ") and b"\n" not in event:
+        return _something(event[6:])
+    lines = [
+        line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")
+    ]
+    return _something(b"\n".join(lines))
+
+
+def _something(data: bytes) -> bytes | None:
+    return data if data.strip() else None

@@ -1,0 +1,97 @@
+"""Which error it is when a provider cannot be asked, or does not send what it should."""
+
+import aiohttp
+from yarl import URL
+
+from awaken.contracts.model_errors import (
+    MalformedAnswer,
+    ModelError,
+    ModelTimeout,
+    ProviderUnusable,
+    StreamInterrupted,
+    TransportFailed,
+)
+from awaken.contracts.record import Record
+
+from .failures import failure_of_body, is_failure
+from .pool import CONNECT_S
+
+_ERROR_BYTES = 64 * 1024
+
+
+class Address(Record, frozen=True, kw_only=True):
+    """Where a provider lives, and what people change when it does not live there."""
+
+    url: str
+    setting: str = "base_url"
+    idle_ms: int
+
+
+def broken_by(error: Exception, address: Address, received: int) -> ModelError:
+    """The error for a connection that failed; what is behind it may know the key."""
+    if isinstance(error, ValueError):
+        # Its text may repeat the value, and a proxy has a password.
+        return ProviderUnusable(
+            f"{address.url} cannot be asked ({type(error).__name__}): is {address.setting} right, "
+            "and every variable that names a proxy?"
+        )
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return TransportFailed(f"{address.url} could not be reached within {CONNECT_S} s")
+    if isinstance(error, TimeoutError):
+        return ModelTimeout(f"nothing came for {address.idle_ms} ms")
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
+    if isinstance(cause, ConnectionRefusedError):
+        text = f"nothing listens at {address.url}; is it running, is {address.setting} right?"
+    return StreamInterrupted(text) if received else TransportFailed(text)
+
+
+async def check_answer(response: aiohttp.ClientResponse, address: Address) -> None:
+    """Let a stream pass.
+
+    Raises:
+        ModelError: The provider refused, or sends something that is no stream of events.
+    """
+    status, kind = response.status, response.content_type
+    if 300 <= status < 400:
+        raise _redirected(response, address)
+    if status != 200:
+        body = await _beginning(response.content)
+        raise failure_of_body(status, response.headers, body, response.url.path)
+    if kind == "text/html":
+        raise _no_stream("a web page", response, address)
+    if kind == "application/json":
+        body = await _beginning(response.content)
+        if is_failure(body):
+            raise failure_of_body(status, response.headers, body)
+        raise _no_stream("one JSON document", response, address)
+    encoding = response.headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        message = f"the answer is encoded as '{encoding}', which nobody asked for"
+        raise MalformedAnswer(message)
+
+
+def _redirected(response: aiohttp.ClientResponse, address: Address) -> ModelError:
+    """A key goes to the address it was configured for and to no other."""
+    try:
+        target = str(response.url.join(URL(response.headers.get("location", ""))).origin())
+    except ValueError:
+        target = "an address that is none"
+    return ProviderUnusable(
+        f"{address.url} redirects to {target} (HTTP {response.status}), which is not followed: "
+        f"is {address.setting} right?"
+    )
+
+
+def _no_stream(what: str, response: aiohttp.ClientResponse, address: Address) -> ModelError:
+    asked = response.url.with_query(None)
+    return ProviderUnusable(
+        f"{asked} answers with {what} and no stream of events: is {address.setting} right?"
+    )
+
+
+async def _beginning(content: aiohttp.StreamReader) -> bytes:
+    body = bytearray()
+    while len(body) < _ERROR_BYTES and (chunk := await content.readany()):
+        body += chunk
+    return bytes(body[:_ERROR_BYTES])

@@ -1,0 +1,66 @@
+"""Requests and answers of `POST /chat/completions`."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.inference import InferenceRequest, ModelTool
+from awaken.contracts.model_errors import InvalidRequest
+from awaken.contracts.secrets import RedactedString
+from awaken.providers.http.codec import WireRequest
+from awaken.providers.http.encoded import EncodedMessages, EncodedParts
+from awaken.providers.http.options import read_options
+from awaken.providers.http.turns import in_call_order
+
+from .decode import ORIGIN, ChatDecoder
+from .encode import ChatOptions, encode_message, encode_tools, in_order, parameters
+
+
+class OpenAiChatCodec:
+    """Speaks Chat Completions; `options` are the fields of `ChatOptions`.
+
+    Raises:
+        InvalidSpec: An option is unknown or has a wrong value.
+    """
+
+    __slots__ = ("_messages", "_options", "_tools", "origin")
+    base_url = "https://api.openai.com/v1"
+
+    def __init__(
+        self, options: Mapping[str, Any] = MappingProxyType({}), origin: str = ORIGIN
+    ) -> None:
+        self.origin = origin
+        self._options = chosen = read_options("openai_chat", ChatOptions, options)
+        self._messages = EncodedMessages(lambda message: encode_message(message, chosen, origin))
+        self._tools = EncodedParts[tuple[ModelTool, ...]](encode_tools)
+
+    def encode(self, request: InferenceRequest) -> WireRequest:
+        """Build the request.
+
+        Raises:
+            InvalidRequest: The format has no place for something in it.
+        """
+        try:
+            return WireRequest(path="/chat/completions", body=self._body(request))
+        except (TypeError, ValueError, RecursionError) as error:
+            message = f"the request cannot be written as JSON: {error}"
+            raise InvalidRequest(message) from error
+
+    def _body(self, request: InferenceRequest) -> bytes:
+        head = parameters(request, self._options)
+        if request.tools:
+            head["tools"] = msgspec.Raw(self._tools.of(request.tools))
+        of = self._messages.of
+        messages = [of(message) for message in in_call_order(request.messages)]
+        items = in_order(request.system, messages, self._options.system_role)
+        return b'%b,"messages":[%b]}' % (msgspec.json.encode(head)[:-1], b",".join(items))
+
+    def headers(self, key: RedactedString | None) -> Mapping[str, str]:
+        """The key as a bearer token; servers of one's own often want none."""
+        return {"authorization": f"Bearer {key.reveal().strip()}"} if key else {}
+
+    def decoder(self) -> ChatDecoder:
+        """Begin to read an answer."""
+        return ChatDecoder(self.origin)

@@ -1,0 +1,236 @@
+"""What a request looks like in Chat Completions."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+
+from awaken.contracts.content import (
+    Audio,
+    Base64Source,
+    ContentBlock,
+    Document,
+    Image,
+    Source,
+    Text,
+    Thinking,
+    UrlSource,
+)
+from awaken.contracts.inference import (
+    Effort,
+    InferenceOverride,
+    InferenceRequest,
+    ModelTool,
+)
+from awaken.contracts.messages import Message, Role, ToolCall
+from awaken.contracts.model_errors import InvalidRequest
+from awaken.contracts.record import StrictRecord
+from awaken.providers.http.call_ids import OPENAI_IDS, call_ids
+from awaken.providers.http.efforts import is_openai, openai_word
+from awaken.providers.http.options import put_options
+from awaken.providers.http.schemas import NO_PARAMETERS, is_closed
+
+from .decode import ORIGIN
+from .details import details_of
+
+SHOWN_NEXT = "(The rest of this result is in the next user message.)"
+_RESERVED = frozenset(("model", "messages", "tools", "stream"))
+_AUDIO = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "vnd.wave": "wav"}
+
+
+class ChatOptions(StrictRecord, frozen=True, kw_only=True):
+    """What compatible servers do differently; the defaults are OpenAI's."""
+
+    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
+    system_role: Literal["system", "developer"] = "system"
+    has_stream_options: bool = True
+    """Whether the server takes `stream_options`, by which it is asked for the usage."""
+    send_reasoning: bool = False
+    """Whether the server wants its reasoning back, as `reasoning_content`."""
+    send_reasoning_details: bool = False
+    """Whether it wants it back as it came, as `reasoning_details`."""
+    call_id_chars: Annotated[int, msgspec.Meta(ge=9, le=52)] | None = None
+    """How many letters and digits the id of a call has, where the server insists on it."""
+    efforts: dict[Effort, str] = msgspec.field(default_factory=dict)
+    """Other words for levels of effort, such as `{"max": "high"}`."""
+
+
+def parameters(request: InferenceRequest, options: ChatOptions) -> dict[str, Any]:
+    """Everything but the messages and the tools, in a fixed order.
+
+    Raises:
+        InvalidRequest: A provider option is one that the request itself decides.
+    """
+    asked, model = request.overrides or InferenceOverride(), request.upstream_model
+    wanted = {
+        "model": model,
+        "stream": True,
+        "stream_options": {"include_usage": True} if options.has_stream_options else None,
+        "temperature": asked.temperature,
+        "top_p": asked.top_p,
+        options.max_tokens_field: asked.max_tokens,
+        "reasoning_effort": openai_word(asked.reasoning_effort, model, options.efforts),
+        "response_format": _format(request.output_schema, model),
+    }
+    head = {name: value for name, value in wanted.items() if value is not None}
+    put_options(head, asked.provider_options, _RESERVED)
+    return head
+
+
+def _format(schema: dict[str, Any] | None, model: str) -> dict[str, Any] | None:
+    if schema is None:
+        return None
+    # Some servers refuse the word for models of their own.
+    strict = {"strict": True} if is_openai(model) and is_closed(schema) else {}
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, **strict}}
+
+
+def encode_tools(tools: tuple[ModelTool, ...]) -> bytes:
+    """The tools as a JSON array."""
+    return msgspec.json.encode(
+        [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.id,
+                    "description": tool.description,
+                    "parameters": tool.parameters or NO_PARAMETERS,
+                },
+            }
+            for tool in tools
+        ]
+    )
+
+
+class Encoded(NamedTuple):
+    """A message on the wire."""
+
+    item: bytes
+    """Empty when nothing of the message can be said in this format."""
+    shown: bytes = b""
+    """Content parts of a tool's result that only a user message can have."""
+    is_result: bool = False
+
+
+def in_order(system: Sequence[str], messages: Iterable[Encoded], role: str) -> list[bytes]:
+    """All messages; what tools show comes after the last result, for nothing may be between."""
+    text = "\n\n".join(part for part in system if part)
+    items = [msgspec.json.encode({"role": role, "content": text})] if text else []
+    waiting: list[bytes] = []
+    for item, shown, is_result in messages:
+        if waiting and not is_result:
+            items.append(_showing(waiting))
+            waiting = []
+        if item:
+            items.append(item)
+        if shown:
+            waiting.append(shown)
+    return [*items, _showing(waiting)] if waiting else items
+
+
+def _showing(parts: Sequence[bytes]) -> bytes:
+    return b'{"role":"user","content":[%b]}' % b",".join(parts)
+
+
+def encode_message(message: Message, options: ChatOptions, origin: str = ORIGIN) -> Encoded:
+    """One message; reasoning of this origin only.
+
+    Raises:
+        InvalidRequest: It has content that this format cannot carry.
+    """
+    match message.role:
+        case Role.SYSTEM:
+            text = message.text
+            return Encoded(
+                msgspec.json.encode({"role": options.system_role, "content": text}) if text else b""
+            )
+        case Role.USER:
+            return Encoded(
+                msgspec.json.encode({"role": "user", "content": _content(message.content)})
+            )
+        case Role.ASSISTANT:
+            said = _assistant(message, options, origin)
+            is_empty = said["content"] is None and "tool_calls" not in said
+            return Encoded(b"" if is_empty else msgspec.json.encode(said))
+        case Role.TOOL:
+            return _result(message, _ids(options))
+
+
+def _content(blocks: Sequence[ContentBlock]) -> str | list[dict[str, Any]]:
+    if not blocks:
+        return ""
+    only = blocks[0]
+    return only.text if len(blocks) == 1 and type(only) is Text else [_part(it) for it in blocks]
+
+
+def _assistant(message: Message, options: ChatOptions, origin: str) -> dict[str, Any]:
+    said: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+    thoughts: list[Thinking] = []
+    for block in message.content:
+        if type(block) is Thinking:
+            if block.origin == origin:
+                thoughts.append(block)
+        elif type(block) is not Text:
+            raise _no_place(block)
+    if thoughts and options.send_reasoning:
+        said["reasoning_content"] = "".join(block.thinking for block in thoughts)
+    signatures = [block.signature for block in thoughts if block.signature]
+    if signatures and options.send_reasoning_details:
+        said["reasoning_details"] = details_of(signatures)
+    if message.tool_calls:
+        ids = _ids(options)
+        said["tool_calls"] = [_call(call, ids) for call in message.tool_calls]
+    return said
+
+
+def _ids(options: ChatOptions) -> Callable[[str], str]:
+    chars = options.call_id_chars
+    return OPENAI_IDS if chars is None else call_ids(f"[a-zA-Z0-9]{{{chars}}}", chars)
+
+
+def _call(call: ToolCall, ids: Callable[[str], str]) -> dict[str, Any]:
+    arguments = {} if call.arguments is None else call.arguments
+    function = {"name": call.name, "arguments": msgspec.json.encode(arguments).decode()}
+    return {"id": ids(call.id), "type": "function", "function": function}
+
+
+def _result(message: Message, ids: Callable[[str], str]) -> Encoded:
+    call_id = ids(message.tool_call_id or "")
+    texts = [block.text for block in message.content if type(block) is Text]
+    media = [_part(block) for block in message.content if type(block) is not Text]
+    if media:
+        texts.append(SHOWN_NEXT)
+        media.insert(0, {"type": "text", "text": f"From the result of {call_id}:"})
+    item = {"role": "tool", "tool_call_id": call_id, "content": "\n".join(texts)}
+    return Encoded(msgspec.json.encode(item), msgspec.json.encode(media)[1:-1], is_result=True)
+
+
+def _part(block: ContentBlock) -> dict[str, Any]:
+    match block:
+        case Text(text=text):
+            return {"type": "text", "text": text}
+        case Image(source=source):
+            return {"type": "image_url", "image_url": {"url": _url(source)}}
+        case Audio(source=Base64Source(media_type=kind, data=data)):
+            name = kind.partition("/")[2]
+            sound = {"data": data, "format": _AUDIO.get(name, name)}
+            return {"type": "input_audio", "input_audio": sound}
+        case Document(source=Base64Source() as source, title=title):
+            file = {"filename": title or "document.pdf", "file_data": _url(source)}
+            return {"type": "file", "file": file}
+        case Document(source=UrlSource()) | Audio(source=UrlSource()):
+            name = type(block).__name__.lower()
+            message = f"OpenAI Chat cannot fetch a {name} from a URL; send its bytes"
+            raise InvalidRequest(message)
+        case _:
+            raise _no_place(block)
+
+
+def _no_place(block: ContentBlock) -> InvalidRequest:
+    return InvalidRequest(f"OpenAI Chat has no place for {type(block).__name__} content here")
+
+
+def _url(source: Source) -> str:
+    if isinstance(source, UrlSource):
+        return source.url
+    return f"data:{source.media_type};base64,{source.data}"

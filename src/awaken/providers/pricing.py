@@ -1,0 +1,101 @@
+"""What models cost: their own prices first, else the price list of the extra `pricing`."""
+
+import importlib
+import importlib.util
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from awaken.contracts.clock import Clock
+from awaken.contracts.inference import TokenUsage
+from awaken.contracts.models import NANOS, ModelPrices, ModelSpec
+
+_PACKAGE = "genai_prices"
+_VENDORS = {"gemini": "google", "vertex": "google", "bedrock": "aws", "xai": "x-ai", "grok": "x-ai"}
+"""What vendors are called in the list, where that is not what people call them."""
+_FREE = frozenset({"scripted"})
+_NAMES = {
+    "input_mtok": "input",
+    "output_mtok": "output",
+    "cache_read_mtok": "cache_read",
+    "cache_write_mtok": "cache_write",
+}
+
+
+class KnownPrices:
+    """A `PriceList`. The list comes with its package and is read on first use, never online.
+
+    A model or a vendor that it does not know has no price; nothing is guessed.
+    """
+
+    __slots__ = ("_clock", "_fixed", "_has_list", "_unknown")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._has_list: bool | None = None
+        self._fixed: dict[tuple[str, str], ModelPrices] = {}
+        """Prices that depend neither on the time nor on the size of a request."""
+        self._unknown: set[tuple[str, str]] = set()
+
+    def nanos(self, model: ModelSpec, usage: TokenUsage) -> int | None:
+        """The cost in billionths of a US dollar, or None when the model's price is not known."""
+        if model.prices is not None:
+            return model.prices.nanos(usage)
+        vendor = _VENDORS.get(model.provider_id, model.provider_id)
+        name = (vendor, model.upstream_model)
+        if (fixed := self._fixed.get(name)) is not None:
+            return fixed.nanos(usage)
+        if vendor in _FREE or name in self._unknown or not self._is_installed():
+            return None
+        return self._looked_up(name, usage)
+
+    def _is_installed(self) -> bool:
+        if self._has_list is None:
+            self._has_list = importlib.util.find_spec(_PACKAGE) is not None
+        return self._has_list
+
+    def _looked_up(self, name: tuple[str, str], usage: TokenUsage) -> int | None:
+        prices: Any = importlib.import_module(_PACKAGE)
+        moment = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
+        try:
+            found = prices.calc_price(
+                _counted(prices, usage),
+                name[1],
+                provider_id=name[0],
+                genai_request_timestamp=moment,
+            )
+        except LookupError:
+            self._unknown.add(name)
+            return None
+        fixed = _fixed(found.model.prices)
+        if fixed is not None:
+            self._fixed[name] = fixed
+            return fixed.nanos(usage)
+        total: Decimal = found.total_price
+        return round(total * NANOS)
+
+
+def _counted(prices: Any, usage: TokenUsage) -> Any:
+    """The usage in the list's own form, which must add up."""
+    read, written = usage.cache_read_tokens or 0, usage.cache_creation_tokens or 0
+    return prices.Usage(
+        input_tokens=max(usage.prompt_tokens or 0, read + written),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        output_tokens=usage.completion_tokens or 0,
+    )
+
+
+def _fixed(listed: Any) -> ModelPrices | None:
+    """Plain prices of tokens, which are quicker to reckon with; None when there is more to pay."""
+    if isinstance(listed, list) or getattr(listed, "requests_kcount", None) is not None:
+        return None
+    found: dict[str, float] = {}
+    for theirs, ours in _NAMES.items():
+        price = getattr(listed, theirs, None)
+        if price is None:
+            continue
+        if not isinstance(price, Decimal):
+            return None
+        found[ours] = float(price)
+    return ModelPrices(**found) if found.keys() >= {"input", "output"} else None

@@ -1,0 +1,171 @@
+"""Compaction as pure functions: what to summarise, what stays open, and what it becomes."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, islice
+
+import msgspec
+
+from awaken.contracts.content import Text
+from awaken.contracts.context_state import CompactionMark, Obligation, ObligationKind
+from awaken.contracts.inference import CompactionMode, ContextWindowPolicy
+from awaken.contracts.lifecycle import TicketStatus
+from awaken.contracts.messages import Message, Role, Visibility
+from awaken.contracts.suspension import Ticket
+
+from .estimate import estimate_message_tokens
+from .truncation import shown_output
+
+MIN_TOKENS = 1024
+"""Less than this is not worth a summary."""
+MIN_MESSAGES = 2
+OBLIGATIONS_KEPT = 64
+UNSETTLED = "[outcome_unknown]"
+"""How the result of a call begins of which nobody knows whether it took effect."""
+_ARGUMENTS_SHOWN = 400
+_TAGS = ("<conversation-summary>", "</conversation-summary>")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPlan:
+    """What a summary will stand for."""
+
+    message_id: str
+    place: int
+    tokens: int
+    """Of all that it replaces, the summary before it among them."""
+    transcript: str
+    previous: CompactionMark | None
+    effects: tuple[Obligation, ...]
+
+
+def planned(
+    messages: Sequence[Message],
+    first: int,
+    policy: ContextWindowPolicy,
+    limit: int,
+    previous: CompactionMark | None = None,
+) -> CompactionPlan | None:
+    """Plan the summary of what begins at place `first`, and of no more than `limit` tokens.
+
+    None when there is no boundary that leaves every call with its results, or too little before.
+    """
+    body = [shown_output(message) for message in islice(messages, first, None)]
+    tokens = list(accumulate(map(estimate_message_tokens, body)))
+    fitting = sum(1 for total in tokens if total <= limit)
+    boundary = find_boundary(body, min(len(body) - raw_suffix(policy), fitting))
+    if boundary is None or tokens[boundary] < MIN_TOKENS:
+        return None
+    covered = body[: boundary + 1]
+    message_id, transcript = covered[-1].id, rendered(covered)
+    if message_id is None or not transcript:
+        return None
+    replaced = 0 if previous is None else estimate_message_tokens(summary_message(previous))
+    return CompactionPlan(
+        message_id=message_id,
+        place=first + boundary,
+        tokens=tokens[boundary] + replaced,
+        transcript=transcript,
+        previous=previous,
+        effects=tuple(_unsettled(covered)),
+    )
+
+
+def raw_suffix(policy: ContextWindowPolicy) -> int:
+    """How many of the newest messages stay as they are."""
+    if policy.compaction_mode is CompactionMode.COMPACT_TO_SAFE_FRONTIER:
+        return 0
+    return max(0, policy.compaction_raw_suffix_messages)
+
+
+def find_boundary(messages: Sequence[Message], end: int) -> int | None:
+    """The last place before `end` after which no call is open; None if less than two precede."""
+    open_calls: set[str] = set()
+    found = None
+    for place in range(max(0, end)):
+        message = messages[place]
+        open_calls.discard(message.tool_call_id or "")
+        open_calls.update(call.id for call in message.tool_calls or ())
+        is_last = place + 1 == len(messages)
+        if not open_calls and (is_last or messages[place + 1].role is not Role.TOOL):
+            found = place
+    return found if found is not None and found + 1 >= MIN_MESSAGES else None
+
+
+def rendered(messages: Iterable[Message]) -> str:
+    """The conversation as paragraphs; hidden and empty messages are left out."""
+    return "\n\n".join(filter(None, map(_paragraph, messages)))
+
+
+def _paragraph(message: Message) -> str:
+    if message.visibility is Visibility.INTERNAL:
+        return ""
+    calls = (
+        f"(calls {call.name} with {_shown_arguments(call.arguments)})"
+        for call in message.tool_calls or ()
+    )
+    said = "\n".join(filter(None, (message.text.strip(), *calls)))
+    return f"[{message.role.value.capitalize()}]: {said}" if said else ""
+
+
+def _shown_arguments(arguments: object) -> str:
+    text = msgspec.json.encode(arguments).decode()
+    return text if len(text) <= _ARGUMENTS_SHOWN else f"{text[:_ARGUMENTS_SHOWN]}…"
+
+
+def _unsettled(messages: Sequence[Message]) -> Iterator[Obligation]:
+    names = {call.id: call.name for message in messages for call in message.tool_calls or ()}
+    for message in messages:
+        if message.role is Role.TOOL and message.text.startswith(UNSETTLED):
+            call_id = message.tool_call_id or ""
+            text = (
+                f"Call '{call_id}' of '{names.get(call_id, 'a tool')}' may or may not have taken "
+                "effect; find out before it is repeated."
+            )
+            yield Obligation(kind=ObligationKind.EFFECT, id=call_id, text=text)
+
+
+def marked(
+    plan: CompactionPlan, summary: str, tickets: Iterable[Ticket], at: int
+) -> CompactionMark:
+    """The mark that a finished summary becomes, with what is open now."""
+    before = plan.previous.obligations if plan.previous is not None else ()
+    effects = (it for it in before if it.kind is ObligationKind.EFFECT)
+    waiting = (_waiting(ticket) for ticket in tickets if ticket.status is TicketStatus.OPEN)
+    mark = CompactionMark(
+        message_id=plan.message_id,
+        place=plan.place,
+        summary=_without_tags(summary),
+        pre_tokens=plan.tokens,
+        post_tokens=0,
+        at=at,
+        obligations=(*effects, *plan.effects, *waiting)[-OBLIGATIONS_KEPT:],
+    )
+    return msgspec.structs.replace(mark, post_tokens=estimate_message_tokens(summary_message(mark)))
+
+
+def _waiting(ticket: Ticket) -> Obligation:
+    asked = ticket.suspension.message or ticket.suspension.action or "a decision"
+    text = f"Ticket '{ticket.ticket_id}' on '{ticket.tool_name}' waits for: {asked}."
+    return Obligation(kind=ObligationKind.TICKET, id=ticket.ticket_id, text=text)
+
+
+def _without_tags(summary: str) -> str:
+    for tag in _TAGS:
+        summary = summary.replace(tag, "")
+    return summary.strip()
+
+
+def saves_enough(mark: CompactionMark, min_ratio: float) -> bool:
+    """Whether the summary is so much shorter than what it stands for that it is worth it."""
+    return mark.pre_tokens - mark.post_tokens >= mark.pre_tokens * min_ratio
+
+
+def summary_message(mark: CompactionMark) -> Message:
+    """The message that is sent in place of what was summarised; always the same for one mark."""
+    opening, closing = _TAGS
+    text = f"{opening}\n{mark.summary}\n{closing}"
+    if mark.obligations:
+        lines = "\n".join(f"- {obligation.text}" for obligation in mark.obligations)
+        text += f"\n<open-obligations>\n{lines}\n</open-obligations>"
+    return Message(role=Role.SYSTEM, content=(Text(text=text),), visibility=Visibility.INTERNAL)

@@ -1,0 +1,178 @@
+"""Summaries written in the background: asked for by a run, taken by the thread's next request.
+
+They live in memory only. If the process stops, the history is still there and the next run that
+needs a summary asks for it again.
+"""
+
+import asyncio
+import logging
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from awaken.contracts.content import encodable
+from awaken.contracts.context_state import CompactionConfig
+from awaken.contracts.deltas import TextDelta
+from awaken.contracts.inference import (
+    InferenceOverride,
+    InferenceRequest,
+    ModelClient,
+    Stop,
+    StopReason,
+    TokenUsage,
+    UsageReport,
+)
+from awaken.contracts.messages import user
+from awaken.contracts.model_errors import ModelError
+from awaken.contracts.models import ModelSpec
+
+from .compaction import CompactionPlan
+
+logger = logging.getLogger(__name__)
+
+TASKS_MAX = 8
+FINISHED_MAX = 256
+SUMMARY_CHARS_MAX = 64 * 1024
+_CLOSE_S = 5.0
+_CUMULATIVE_PROMPT = (
+    "This is the summary of the conversation so far:\n\n{summary}\n\nThe conversation went on as "
+    "follows. Write one new summary that replaces the old one and covers all of it.\n\n{messages}"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryJob:
+    """What to summarise, and who does it."""
+
+    plan: CompactionPlan
+    config: CompactionConfig
+    client: ModelClient
+    model: ModelSpec
+    overrides: InferenceOverride | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What came of a job; without text there is a problem instead."""
+
+    job: SummaryJob
+    text: str
+    usage: TokenUsage
+    problem: str = ""
+
+
+class Compactor:
+    """Writes at most one summary for each thread at a time, and keeps it until it is taken."""
+
+    __slots__ = ("_finished", "_running", "_stopping")
+
+    def __init__(self) -> None:
+        self._running: dict[str, asyncio.Task[Summary]] = {}
+        self._finished: dict[str, Summary] = {}
+        self._stopping: set[asyncio.Task[Summary]] = set()
+
+    def is_free(self, thread_id: str) -> bool:
+        """Whether a summary of the thread may be started now."""
+        is_known = thread_id in self._running or thread_id in self._finished
+        return not is_known and len(self._running) < TASKS_MAX
+
+    def start(self, thread_id: str, job: SummaryJob) -> bool:
+        """Begin a summary, unless one is under way or not taken yet; returns whether it began."""
+        if not self.is_free(thread_id):
+            return False
+        task = asyncio.create_task(summarised(job), name=f"compaction of {thread_id}")
+        self._running[thread_id] = task
+        task.add_done_callback(lambda done: self._over(thread_id, done))
+        return True
+
+    def take(self, thread_id: str) -> Summary | None:
+        """Hand out the finished summary of a thread, once."""
+        return self._finished.pop(thread_id, None)
+
+    def forget(self, thread_id: str) -> None:
+        """Stop and drop what there is for a thread."""
+        self._finished.pop(thread_id, None)
+        task = self._running.pop(thread_id, None)
+        if task is not None:
+            task.cancel()
+            self._stopping.add(task)
+            task.add_done_callback(self._stopping.discard)
+
+    async def close(self) -> None:
+        """Stop what is under way and forget everything."""
+        tasks = {*self._running.values(), *self._stopping}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CLOSE_S)
+        self._running.clear()
+        self._finished.clear()
+
+    def _over(self, thread_id: str, task: asyncio.Task[Summary]) -> None:
+        if self._running.get(thread_id) is not task:
+            return
+        del self._running[thread_id]
+        if task.cancelled():
+            return
+        self._finished[thread_id] = task.result()
+        if len(self._finished) > FINISHED_MAX:
+            self._finished.pop(next(iter(self._finished)))
+
+
+async def summarised(job: SummaryJob) -> Summary:
+    """Have the summary written; a failure is told, not raised, for nobody awaits it."""
+    heard = _Heard()
+    problem = ""
+    try:
+        async with asyncio.timeout(job.config.timeout_ms / 1000):
+            await heard.listen(job.client, _request(job))
+        problem = "the summary was cut off by its token limit" if heard.is_cut else ""
+    except TimeoutError:
+        problem = "the summary took too long"
+    except ModelError as error:
+        problem = str(error)
+    except Exception as error:
+        logger.exception("Provider '%s' raised.", job.client.name)
+        problem = f"{type(error).__name__}: {error}"
+    text = "" if problem else encodable("".join(heard.parts)).strip()
+    if not text:
+        problem = problem or "the summary is empty"
+    return Summary(job=job, text=text, usage=heard.usage, problem=problem)
+
+
+def _request(job: SummaryJob) -> InferenceRequest:
+    previous = job.plan.previous
+    prompt = job.config.user_prompt if previous is None else _CUMULATIVE_PROMPT
+    if previous is not None:
+        prompt = prompt.replace("{summary}", previous.summary, 1)
+    before, _, after = prompt.rpartition("{messages}")
+    return InferenceRequest(
+        upstream_model=job.model.upstream_model,
+        messages=[user(f"{before}{job.plan.transcript}{after}")],
+        system=(job.config.system_prompt,),
+        overrides=job.overrides,
+    )
+
+
+class _Heard:
+    """What the summarising model says."""
+
+    __slots__ = ("is_cut", "parts", "usage")
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.usage = TokenUsage()
+        self.is_cut = False
+
+    async def listen(self, client: ModelClient, request: InferenceRequest) -> None:
+        size = 0
+        async with aclosing(client.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, TextDelta):
+                    self.parts.append(event.delta)
+                    size += len(event.delta)
+                elif isinstance(event, UsageReport):
+                    self.usage = self.usage.plus(event.usage)
+                elif isinstance(event, Stop):
+                    self.is_cut = event.reason is StopReason.MAX_TOKENS
+                if size > SUMMARY_CHARS_MAX:
+                    raise ModelError("the summary does not end")

@@ -1,0 +1,232 @@
+"""The window on a transcript: which of its messages a request carries.
+
+Made once for a run and kept up with its transcript, so that a step costs only what is new. What
+it leaves out is a function of the transcript and the thread's context state alone: the same
+messages are sent by every process, and the beginning of a request changes only when a mark or a
+cut is written.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import msgspec
+
+from awaken.contracts.context_state import (
+    CONTEXT_STATE,
+    CompactionMark,
+    Corrected,
+    Cut,
+    CutMoved,
+    MarkAdded,
+)
+from awaken.contracts.inference import ContextWindowPolicy, ModelTool
+from awaken.contracts.messages import Message
+from awaken.contracts.models import ModelSpec
+from awaken.runtime.state.store import StateStore
+
+from .compaction import CompactionPlan, planned
+from .effective import effective, located
+from .estimate import (
+    BYTES_PER_TOKEN,
+    estimate_message_tokens,
+    estimate_tokens,
+    estimate_tool_tokens,
+    text_bytes,
+)
+from .truncation import shown_output, split_point
+
+CORRECTIONS = (0.25, 4.0)
+CORRECTION_STEP = 0.1
+MIN_OBSERVED = 512
+"""A smaller request tells nothing: it is mostly what the vendor adds to it."""
+OVERFLOW = 1.5
+"""How much too low the estimate is taken to be when a provider finds a request too long."""
+
+
+def clamped(policy: ContextWindowPolicy, models: Iterable[ModelSpec]) -> ContextWindowPolicy:
+    """The policy within the limits of every model that may be asked.
+
+    An answer may have as many tokens as there are, but never leaves a request without any.
+    """
+    context, output = policy.max_context_tokens, policy.max_output_tokens
+    for model in models:
+        context = min(context, model.context_window or context)
+        output = min(output, model.max_output_tokens or output)
+    if output >= context:
+        output = context // 2
+    threshold = policy.autocompact_threshold
+    return msgspec.structs.replace(
+        policy,
+        max_context_tokens=context,
+        max_output_tokens=output,
+        autocompact_threshold=None if threshold is None else min(threshold, context - output),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What a request carries beside the history."""
+
+    system: tuple[str, ...] = ()
+    before: Sequence[Message] = ()
+    after: Sequence[Message] = ()
+    tools: tuple[ModelTool, ...] = ()
+
+    def around(self, history: Sequence[Message]) -> Sequence[Message]:
+        """Put the messages around the history, which is not copied if there are none."""
+        has_messages = self.before or self.after
+        return [*self.before, *history, *self.after] if has_messages else history
+
+
+class ContextWindow:
+    """The part of a run's transcript that is sent."""
+
+    __slots__ = (
+        "_applied", "_correction", "_fixed", "_frame", "_messages", "_previews", "_put_off",
+        "_shape", "_state", "_tokens", "_tool_tokens", "_total", "_view", "policy",
+    )  # fmt: skip
+
+    def __init__(
+        self, policy: ContextWindowPolicy, messages: Sequence[Message], state: StateStore
+    ) -> None:
+        self.policy = policy
+        self._messages = messages
+        self._state = state
+        self._correction = state.get(CONTEXT_STATE).correction
+        self._previews: dict[int, Message] = {}
+        self._frame = Frame()
+        self._fixed = 0
+        self._tool_tokens: tuple[tuple[ModelTool, ...], int] = ((), 0)
+        self._put_off = 0
+        self._rebuild()
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens the next request will have, as far as can be known."""
+        return round(self._estimate * self._correction)
+
+    @property
+    def available(self) -> int:
+        """How many tokens a request may have."""
+        return max(0, self.policy.max_context_tokens - self.policy.max_output_tokens)
+
+    @property
+    def _estimate(self) -> int:
+        return self._fixed + self._total
+
+    @property
+    def _target(self) -> int:
+        # With room to grow, so that the beginning of the request stays for many steps.
+        return self.available * 3 // 4
+
+    def catch_up(self, frame: Frame) -> None:
+        """Take in what was added to the transcript, and what surrounds it in the next request."""
+        self._frame = frame
+        self._fixed = self._frame_tokens(frame)
+        if self._state.get(CONTEXT_STATE) is not self._applied:
+            self._rebuild()
+            return
+        for place in range(self._shape.first + len(self._tokens), len(self._messages)):
+            self._add(place, self._messages[place])
+
+    def fitted(self) -> Sequence[Message]:
+        """The messages of the next request; old ones are left out if it would be too long."""
+        if self.tokens > self.available:
+            self._cut(self.policy.min_recent_messages)
+        return self.placed()
+
+    def placed(self) -> Sequence[Message]:
+        """The messages of the request, with what surrounds the history."""
+        return self._frame.around(self._view)
+
+    def observe(self, prompt_tokens: int | None) -> None:
+        """Learn how many tokens the provider has counted for the latest request."""
+        if prompt_tokens is not None and prompt_tokens > 0 and self._estimate >= MIN_OBSERVED:
+            lowest, highest = CORRECTIONS
+            self._correction = min(highest, max(lowest, prompt_tokens / self._estimate))
+            self._keep_correction()
+
+    def shrink(self) -> bool:
+        """Leave out more, because the provider found the request too long.
+
+        Returns whether there was anything to leave out.
+        """
+        known_from = self.available / max(1, self._estimate)
+        self._correction = max(self._correction * OVERFLOW, known_from)
+        return self._cut(1)
+
+    @property
+    def wants_summary(self) -> bool:
+        """Whether it is time for a summary."""
+        threshold = self.policy.autocompact_threshold
+        return threshold is not None and self.tokens >= max(threshold, self._put_off)
+
+    def put_off_summary(self) -> None:
+        """Want the next summary only when the history has grown by a good deal."""
+        self._put_off = min(self.tokens * 5 // 4, self.available)
+
+    def plan_summary(self) -> CompactionPlan | None:
+        """Plan a summary of what is not summarised yet; None when none would be of use."""
+        limit, shape = int(self._target / self._correction), self._shape
+        return planned(self._messages, shape.unsummarised, self.policy, limit, shape.mark)
+
+    def take_mark(self, mark: CompactionMark) -> bool:
+        """Let a summary stand for the beginning from now on; False if it is out of date."""
+        place = located(self._messages, mark.message_id, mark.place)
+        if place is None or place < self._shape.unsummarised:
+            return False
+        self._state.update(CONTEXT_STATE, MarkAdded(mark=mark))
+        self._put_off = 0
+        self._rebuild()
+        return True
+
+    def _keep_correction(self) -> None:
+        """Keep it for later runs of the thread, but do not write every small change of it."""
+        kept = self._state.get(CONTEXT_STATE).correction
+        if abs(self._correction / kept - 1) > CORRECTION_STEP:
+            self._state.update(CONTEXT_STATE, Corrected(correction=self._correction))
+            self._applied = self._state.get(CONTEXT_STATE)
+
+    def _cut(self, min_recent: int) -> bool:
+        budget = int(self._target / self._correction) - self._fixed
+        body = self._view[len(self._shape.prefix) :]
+        budget -= self._total - sum(self._tokens)
+        split = split_point(body, self._tokens, budget, max(1, min_recent))
+        if split == 0:
+            return False
+        place = self._shape.first + split
+        cut = Cut(message_id=self._messages[place].id or "", place=place)
+        self._state.update(CONTEXT_STATE, CutMoved(cut=cut, correction=self._correction))
+        self._rebuild()
+        return True
+
+    def _rebuild(self) -> None:
+        """Look at the context state and at every message that is sent because of it."""
+        messages, state = self._messages, self._state.get(CONTEXT_STATE)
+        self._applied = state
+        shape = self._shape = effective(messages, state)
+        self._view = list(shape.prefix)
+        self._tokens: list[int] = []
+        self._total = estimate_tokens(shape.prefix)
+        self._previews = {at: kept for at, kept in self._previews.items() if at >= shape.first}
+        for place, message in enumerate(islice(messages, shape.first, None), shape.first):
+            self._add(place, message)
+
+    def _add(self, place: int, message: Message) -> None:
+        shown = self._previews.get(place) or shown_output(message)
+        if shown is not message:
+            # One object for all requests: its wire form is remembered with it.
+            self._previews[place] = shown
+        tokens = estimate_message_tokens(shown)
+        self._view.append(shown)
+        self._tokens.append(tokens)
+        self._total += tokens
+
+    def _frame_tokens(self, frame: Frame) -> int:
+        tools, tokens = self._tool_tokens
+        if tools is not frame.tools:
+            tokens = estimate_tool_tokens(frame.tools)
+            self._tool_tokens = (frame.tools, tokens)
+        texts = sum(map(text_bytes, frame.system)) // BYTES_PER_TOKEN
+        return tokens + texts + estimate_tokens(frame.before) + estimate_tokens(frame.after)

@@ -1,0 +1,132 @@
+"""From the name of a model to what can be called: one route, or the routes of a pool."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.errors import InvalidSpec, UnknownReference
+from awaken.contracts.inference import InferenceOverride, ModelClient
+from awaken.contracts.models import ModelPool, ModelSpec
+
+from .registries import AgentSource, RegistrySet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRoute:
+    """A model and the client that reaches it."""
+
+    spec: ModelSpec
+    client: ModelClient
+
+    @property
+    def id(self) -> str:
+        """The model's id, under which its health is known."""
+        return self.spec.id
+
+    def overrides(self, given: InferenceOverride | None) -> InferenceOverride | None:
+        """What a call of this model is made with.
+
+        The model's own options come first and what was given wins; no answer is asked to be
+        longer than the model's limit.
+        """
+        limit, options = self.spec.max_output_tokens, self.spec.options
+        if limit is None and not options:
+            return given
+        own = InferenceOverride(max_tokens=limit, provider_options=options or None)
+        merged = own.merged(given)
+        if limit is not None and merged.max_tokens is not None and merged.max_tokens > limit:
+            merged = msgspec.structs.replace(merged, max_tokens=limit)
+        return merged
+
+
+def routes_of(
+    registries: RegistrySet, source: AgentSource
+) -> tuple[tuple[ModelRoute, ...], ModelPool | None]:
+    """The models that may answer for an agent, and the pool they belong to if there is one.
+
+    Raises:
+        UnknownReference: The agent, or its pool, names something that is not registered.
+        InvalidSpec: A name is blank, or a pool names a pool.
+    """
+    own, model_id, owner = source.model, source.spec.model_id, f"Agent '{source.spec.id}'"
+    if own is not None and not isinstance(own, ModelSpec | ModelPool):
+        return (_own_route(own, model_id),), None
+    found = own or registries.models.get(model_id) or _named_model(owner, model_id)
+    if isinstance(found, ModelPool):
+        return pool_routes(registries, found), found
+    return (_route(registries, found, owner),), None
+
+
+def route_of(registries: RegistrySet, model_id: str) -> ModelRoute:
+    """The route of one `provider:model`.
+
+    Raises:
+        UnknownReference: No such provider is registered.
+        InvalidSpec: The name is blank.
+    """
+    owner = f"Model '{model_id}'"
+    return _route(registries, _named_model(owner, model_id), owner)
+
+
+def pool_routes(registries: RegistrySet, pool: ModelPool) -> tuple[ModelRoute, ...]:
+    """The routes of a pool's members, in their order.
+
+    Raises:
+        UnknownReference: The provider of a member is not registered.
+        InvalidSpec: A member is a pool, or its name is blank.
+    """
+    return tuple(
+        _route(registries, _member(registries, pool, member.model_id), f"Pool '{pool.id}'")
+        for member in pool.members
+    )
+
+
+def _own_route(client: ModelClient, model_id: str) -> ModelRoute:
+    provider_id = str(client.name).strip() or model_id
+    spec = ModelSpec(id=model_id, provider_id=provider_id, upstream_model=model_id)
+    return ModelRoute(spec=spec, client=client)
+
+
+def _member(registries: RegistrySet, pool: ModelPool, model_id: str) -> ModelSpec:
+    found, owner = registries.models.get(model_id), f"Pool '{pool.id}'"
+    if isinstance(found, ModelPool):
+        problem = "it is a pool; name its models instead"
+        raise InvalidSpec(what=f"{owner}: member '{model_id}'", problem=problem)
+    return found or _named_model(owner, model_id)
+
+
+def _named_model(owner: str, model_id: str) -> ModelSpec:
+    """Read `provider:model`; a bare word is a provider with one model of its own name."""
+    provider, _, upstream = model_id.partition(":")
+    if not provider.strip():
+        raise InvalidSpec(what=f"{owner}: model '{model_id}'", problem="write provider:model")
+    return ModelSpec(id=model_id, provider_id=provider, upstream_model=upstream.strip() or provider)
+
+
+def _route(registries: RegistrySet, spec: ModelSpec, owner: str) -> ModelRoute:
+    client = registries.providers.get(spec.provider_id)
+    if client is None:
+        raise _unknown_provider(owner, spec, registries)
+    if spec.id.rstrip(": ") == spec.provider_id and getattr(client, "needs_model", False):
+        problem = f"it names no model; write {spec.provider_id}:MODEL"
+        raise InvalidSpec(what=f"{owner}: model '{spec.id}'", problem=problem)
+    return ModelRoute(spec=spec, client=client)
+
+
+def _unknown_provider(owner: str, model: ModelSpec, registries: RegistrySet) -> UnknownReference:
+    name, known = model.provider_id, names(registries.providers)
+    models = f", known models: {names(registries.models)}" if registries.models else ""
+    message = (
+        f"{owner}: no provider '{name}' is registered (model '{model.id}'); known: {known}{models};"
+        f" for another one pass providers={{'{name}': ProviderSpec(…)}} or a client of your own."
+    )
+    return UnknownReference(
+        message, owner=f"Model '{model.id}'", kind="provider", name=name, known=known
+    )
+
+
+def names(known: Mapping[str, Any]) -> str:
+    """What is known, for an error message."""
+    return ", ".join(sorted(known)) or "none"

@@ -1,0 +1,180 @@
+"""One model call and its price: reserved before it is made, settled whatever becomes of it.
+
+`reserve` says whether a call may be made and how long its answer may be, `in_time` how long it
+may take. Then comes `settle`, or `release` when the provider refused before it said anything.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+
+import msgspec
+
+from awaken.contracts.budgets import Allowance, Amount, Budget, BudgetExceeded, BudgetScope, Ledger
+from awaken.contracts.inference import InferenceOverride, InferenceRequest, TokenUsage
+from awaken.contracts.models import ModelSpec
+from awaken.contracts.record import Record
+from awaken.runtime.context.estimate import BYTES_PER_TOKEN
+from awaken.runtime.run import Run
+
+from .ledgers import (
+    amount_of,
+    applicable,
+    change_tenant,
+    charge,
+    is_charged,
+    keep_budgets,
+    lane_name,
+    ledger_of,
+    owed,
+    pay,
+    spend,
+)
+from .quotes import Ask, Quote, asked, quoted
+
+
+class Reservation(Record, frozen=True, kw_only=True):
+    """A call that may be made, and what it may spend at most."""
+
+    request: InferenceRequest
+    """The request with its answer limited to what is left."""
+    ask: Ask
+    """The estimate of what it costs."""
+    most: Amount
+    timeout_ms: int | None = None
+    """How long the call may take; None when no budget says."""
+    late: str = ""
+    """Which limit is used up when it takes longer."""
+    lane: str = ""
+    """The name of its hold in the tenant's ledger; blank when no tenant's budget applies."""
+
+
+async def reserve(
+    run: Run, request: InferenceRequest, model: ModelSpec, lane: str = "", *, is_first: bool = True
+) -> Reservation | None:
+    """Set aside what a call may spend; None when no budget applies.
+
+    A run makes one call at a time in a lane. Reserving again replaces what a process that died
+    had reserved for the same run. Only the first call of an answer is refused by a soft budget:
+    the others complete what was begun.
+
+    Raises:
+        BudgetExceeded: Too little is left for a useful answer, or a soft budget is used up, or a
+            price that a budget needs is not known.
+    """
+    budgets = applicable(run)
+    if not budgets:
+        return None
+    keep_budgets(run)
+    now = run.services.clock.now_ms()
+    ask = asked(run, request, model, is_first=is_first)
+    own = [it for it in budgets if it.scope is not BudgetScope.TENANT]
+    shared = [it for it in budgets if it.scope is BudgetScope.TENANT]
+    quote = Quote(output=ask.longest)
+    quote = quoted([Allowance.of(it, ledger_of(run, it), now) for it in own], ask, quote)
+    name = lane_name(run, lane)
+    if shared:
+        quote = await _hold(run, shared, ask, quote, name)
+    return Reservation(
+        request=_limited(request, ask, quote.output),
+        ask=ask,
+        most=ask.reserved(quote.output),
+        timeout_ms=quote.timeout_ms,
+        late=quote.late,
+        lane=name,
+    )
+
+
+async def in_time(held: Reservation | None, call: Awaitable[None]) -> None:
+    """Await a call for as long as its reservation says.
+
+    Raises:
+        BudgetExceeded: It took longer.
+    """
+    if held is None or held.timeout_ms is None:
+        return await call
+    try:
+        async with asyncio.timeout(held.timeout_ms / 1000) as limit:
+            await call
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise BudgetExceeded(detail=held.late) from error
+
+
+async def settle(
+    run: Run, held: Reservation | None, usage: TokenUsage | None, heard_chars: int = 0
+) -> None:
+    """Charge what a call has used, and give back the rest of its reservation.
+
+    A call that was broken off before it reported its usage is charged with its prompt and with
+    what was heard. Usage has to be `priced`. Neither a cancellation nor a store that fails loses
+    what was spent.
+    """
+    if held is None and not is_charged(run):
+        return
+    spend(run, _spent(held, usage, heard_chars), is_reported=usage is not None)
+    if held is not None:
+        await pay(run, held.lane)
+
+
+def _spent(held: Reservation | None, usage: TokenUsage | None, heard_chars: int) -> Amount:
+    heard = max(0, heard_chars) // BYTES_PER_TOKEN
+    if usage is None:
+        return Amount(tokens=heard) if held is None else held.ask.most(heard)
+    spent = amount_of(usage)
+    if held is None or usage.cost_nanos is not None:
+        return spent
+    return msgspec.structs.replace(spent, nanos=held.most.nanos)
+
+
+async def release(run: Run, held: Reservation | None) -> None:
+    """Give a reservation back whose call came to nothing and costs nothing."""
+    if held is not None:
+        charge(run, Amount())
+        await pay(run, held.lane)
+
+
+def most_nanos(run: Run, request: InferenceRequest, model: ModelSpec) -> int | None:
+    """What a call costs at most, as far as can be told before it; None without a price."""
+    ask = asked(run, request, model)
+    return None if ask.output_nanos is None else ask.most(ask.wanted).nanos
+
+
+def priced(run: Run, usage: TokenUsage, model: ModelSpec) -> TokenUsage:
+    """Return the usage with its cost, if the model's price is known and the cost is not."""
+    if usage.cost_nanos is not None and usage.cost_nanos >= 0:
+        return usage
+    # Negative counts add nothing.
+    nanos = run.services.prices.nanos(model, TokenUsage().plus(usage))
+    return usage if nanos is None else msgspec.structs.replace(usage, cost_nanos=nanos)
+
+
+async def _hold(run: Run, shared: Sequence[Budget], ask: Ask, limit: Quote, name: str) -> Quote:
+    """Reserve at the tenant's ledger, which other runs change at the same time."""
+    now, own = run.services.clock.now_ms(), owed(run)
+
+    def offered(ledger: Ledger) -> Quote:
+        current = ledger.charged(own)
+        return quoted([Allowance.of(it, current, now, name) for it in shared], ask, limit)
+
+    try:
+        ledger = await change_tenant(
+            run, lambda ledger: ledger.holding(name, ask.reserved(offered(ledger).output), now)
+        )
+    except BudgetExceeded:
+        raise
+    except BaseException:
+        # It may have been written, and nobody will settle it.
+        await pay(run, name)
+        raise
+    return offered(ledger)
+
+
+def _limited(request: InferenceRequest, ask: Ask, output: int) -> InferenceRequest:
+    """The request, told how long its answer may be if budgets leave less than it could take."""
+    if output >= ask.longest:
+        return request
+    overrides = (request.overrides or InferenceOverride()).merged(
+        InferenceOverride(max_tokens=min(output, ask.wanted))
+    )
+    return msgspec.structs.replace(request, overrides=overrides)

@@ -1,0 +1,238 @@
+"""Which budgets apply to a run, and the ledgers that they are judged by.
+
+A run's ledger is its own usage and time. A thread's is state of the thread, written with the
+commits of its runs. A tenant's is an entry that all processes share and change atomically.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+
+import msgspec
+
+from awaken.contracts.budgets import (
+    RUN_LEDGER,
+    TENANT_LEDGER,
+    THREAD_LEDGER,
+    Allowance,
+    Amount,
+    Budget,
+    BudgetScope,
+    Ledger,
+    decoded_ledger,
+    tenant_scope,
+)
+from awaken.contracts.inference import TokenUsage
+from awaken.runtime.run import Run
+
+logger = logging.getLogger(__name__)
+
+PAYMENT_S = 10.0
+"""How long a tenant's ledger may take to be charged."""
+_NONE: tuple[Budget, ...] = ()
+
+
+def applicable(run: Run) -> tuple[Budget, ...]:
+    """The budgets of the agent, of those before it, of the request and of the runtime.
+
+    A tenant's are among them only if the run has one.
+    """
+    spec, kept = run.agent.spec, run.state.get(RUN_LEDGER).budgets
+    given = (*spec.budgets, *run.request.budgets, *run.services.budgets)
+    for agent_id, budgets in kept.items():
+        given += budgets if agent_id != spec.id else ()
+    if not given:
+        return _NONE
+    has_tenant = run.identity.tenant_id is not None
+    return tuple(dict.fromkeys(it for it in given if has_tenant or not _is_shared(it)))
+
+
+def keep_budgets(run: Run) -> None:
+    """Hold the run to the budgets of its agent, also when another agent goes on with it."""
+    spec, ledger = run.agent.spec, run.state.get(RUN_LEDGER)
+    if ledger.budgets.get(spec.id, _NONE) != spec.budgets:
+        budgets = {**ledger.budgets, spec.id: spec.budgets}
+        run.state.update(RUN_LEDGER, msgspec.structs.replace(ledger, budgets=budgets))
+
+
+def is_charged(run: Run) -> bool:
+    """Whether anybody wants to know what the run spends."""
+    return run.state.has(THREAD_LEDGER) or bool(applicable(run))
+
+
+def counts_time(run: Run) -> bool:
+    """Whether the run's executing time has to outlive this process."""
+    # What other ledgers were charged with must stay part of it.
+    return run.state.has(RUN_LEDGER) or any(it.time_ms is not None for it in applicable(run))
+
+
+def time_left_ms(run: Run) -> int | None:
+    """How long the run may go on by its own hard budgets and its thread's; None if none says.
+
+    What its tenant has left only the store knows; it is asked before every call.
+    """
+    now = run.services.clock.now_ms()
+    limits = [it for it in applicable(run) if not (it.soft or _is_shared(it))]
+    left = (Allowance.of(budget, ledger_of(run, budget), now).left("ms") for budget in limits)
+    return min((ms for ms in left if ms is not None), default=None)
+
+
+async def remaining(run: Run) -> tuple[Allowance, ...]:
+    """What is left of every budget that applies; what delegation splits."""
+    return await allowances(run, applicable(run))
+
+
+async def allowances(run: Run, budgets: Sequence[Budget]) -> tuple[Allowance, ...]:
+    """Judge budgets by their ledgers."""
+    now = run.services.clock.now_ms()
+    shared = None
+    if any(budget.scope is BudgetScope.TENANT for budget in budgets):
+        shared = (await _tenant_ledger(run)).charged(owed(run))
+    return tuple(
+        Allowance.of(
+            budget, shared if shared and _is_shared(budget) else ledger_of(run, budget), now
+        )
+        for budget in budgets
+    )
+
+
+def ledger_of(run: Run, budget: Budget) -> Ledger:
+    """The ledger of the run or of its thread as it stands now, with what is not yet charged."""
+    if budget.scope is BudgetScope.THREAD:
+        return run.state.get(THREAD_LEDGER).charged(_new_time(run))
+    kept = run.state.get(RUN_LEDGER)
+    spent = kept.spent.plus(amount_of(run.usage))
+    return msgspec.structs.replace(kept, spent=msgspec.structs.replace(spent, ms=run.active_ms))
+
+
+def amount_of(usage: TokenUsage) -> Amount:
+    """Usage as an amount; negative counts are none."""
+    counts = (usage.prompt_tokens, usage.completion_tokens)
+    tokens = sum(max(0, count or 0) for count in counts)
+    return Amount(tokens=tokens, nanos=max(0, usage.cost_nanos or 0))
+
+
+def owed(run: Run) -> Amount:
+    """What the tenant's ledger does not know of yet."""
+    return run.unsettled.plus(_new_time(run))
+
+
+def note_spent(run: Run, usage: TokenUsage) -> None:
+    """Charge usage that was not reserved, such as that of a summary; its tenant when it pays."""
+    if is_charged(run):
+        spend(run, amount_of(usage))
+
+
+def spend(run: Run, spent: Amount, *, is_reported: bool = True) -> None:
+    """Charge the run and its thread; its tenant owes it until it pays."""
+    charge(run, spent, is_reported=is_reported)
+    run.unsettled = run.unsettled.plus(spent)
+
+
+def charge(run: Run, spent: Amount, *, is_reported: bool = True) -> None:
+    """Charge the run and its thread with an amount and with the time since the last charge.
+
+    What a call reported is in the run's usage already. What a child spent is charged here too,
+    and to its tenant by the child itself.
+    """
+    time = _new_time(run)
+    run.unsettled = run.unsettled.plus(time)
+    own = time if is_reported else spent.plus(time)
+    run.state.update(RUN_LEDGER, run.state.get(RUN_LEDGER).charged(own))
+    is_kept = run.state.has(THREAD_LEDGER)
+    if is_kept or any(budget.scope is BudgetScope.THREAD for budget in applicable(run)):
+        charged = run.state.get(THREAD_LEDGER).charged(spent.plus(time))
+        run.state.update(THREAD_LEDGER, charged)
+
+
+def lane_name(run: Run, lane: str = "") -> str:
+    """The name of a hold in the tenant's ledger; blank when no tenant's budget applies."""
+    return f"{run.identity.run_id}:{lane}" if any(map(_is_shared, applicable(run))) else ""
+
+
+async def close_accounts(run: Run) -> None:
+    """Charge everything that was not charged yet, because the run ends or waits."""
+    if is_charged(run):
+        charge(run, Amount())
+        await pay(run, lane_name(run))
+
+
+async def pay(run: Run, lane: str) -> None:
+    """Charge the tenant with what it owes and end the hold of a lane; a blank lane has none.
+
+    This is done even if the caller is cancelled meanwhile; that goes on afterwards. If the store
+    fails the tenant goes on to owe it, and the hold stays until the next payment, or expires.
+    """
+    if lane:
+        await _seen_through(_paid(run, lane))
+
+
+async def _paid(run: Run, lane: str) -> None:
+    amount, run.unsettled = run.unsettled, Amount()
+    now = run.services.clock.now_ms()
+    try:
+        async with asyncio.timeout(PAYMENT_S):
+            await change_tenant(run, lambda ledger: ledger.settled(lane, amount, now))
+    except BaseException as error:
+        run.unsettled = run.unsettled.plus(amount)
+        if not isinstance(error, Exception):
+            raise
+        run_id = run.identity.run_id
+        logger.warning("What run '%s' spent could not be written.", run_id, exc_info=error)
+
+
+async def _seen_through(work: Coroutine[None, None, None]) -> None:
+    """Await work to its end, and only then let a cancellation go on."""
+    # In a task of its own, because some callers cancel in every turn of the loop.
+    task = asyncio.create_task(work)
+    is_cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            is_cancelled = True
+    if is_cancelled:
+        raise asyncio.CancelledError
+    task.result()
+
+
+async def extend(run: Run, budgets: Sequence[Budget]) -> None:
+    """Give budgets that are used up as much again: once, however often it is asked for."""
+    for budget in budgets:
+        if _is_shared(budget):
+            await change_tenant(run, partial(_extended, budget=budget, more=owed(run)))
+        else:
+            key = THREAD_LEDGER if budget.scope is BudgetScope.THREAD else RUN_LEDGER
+            used = ledger_of(run, budget).spent
+            run.state.update(key, run.state.get(key).extending(budget, used))
+
+
+def _extended(ledger: Ledger, *, budget: Budget, more: Amount) -> Ledger:
+    return ledger.extending(budget, ledger.spent.plus(more))
+
+
+async def change_tenant(run: Run, change: Callable[[Ledger], Ledger]) -> Ledger:
+    """Change the tenant's ledger atomically; an exception of `change` changes nothing."""
+    value = await run.services.profile.change_entry(
+        tenant_scope(run.identity.tenant_id or ""),
+        TENANT_LEDGER,
+        lambda stored: msgspec.to_builtins(change(decoded_ledger(stored))),
+        now=run.services.clock.now_ms(),
+    )
+    return decoded_ledger(value)
+
+
+async def _tenant_ledger(run: Run) -> Ledger:
+    owner = tenant_scope(run.identity.tenant_id or "")
+    entry = await run.services.profile.find_entry(owner, TENANT_LEDGER)
+    return decoded_ledger(None if entry is None else entry.value)
+
+
+def _is_shared(budget: Budget) -> bool:
+    return budget.scope is BudgetScope.TENANT
+
+
+def _new_time(run: Run) -> Amount:
+    """The executing time that no other ledger was charged with yet."""
+    return Amount(ms=max(0, run.active_ms - run.state.get(RUN_LEDGER).spent.ms))

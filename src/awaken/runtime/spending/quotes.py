@@ -1,0 +1,117 @@
+"""What a call would cost, and what budgets let it have. Nothing is changed here."""
+
+from collections.abc import Sequence
+
+from awaken.contracts.budgets import Allowance, Amount, BudgetExceeded
+from awaken.contracts.inference import ContextWindowPolicy, InferenceRequest, TokenUsage
+from awaken.contracts.models import ModelSpec
+from awaken.contracts.record import Record
+from awaken.runtime.run import Run
+
+from .prompt_size import PromptMeter
+
+USEFUL_TOKENS = 64
+"""A call that may answer with less than this is not worth making."""
+LONGEST_ANSWER = 131_072
+"""No model answers with more tokens: who has as many left need not limit one."""
+_SAMPLE = 1_000_000
+
+
+class Ask(Record, frozen=True, kw_only=True):
+    """What a call would cost."""
+
+    model: str
+    prompt: Amount
+    wanted: int
+    """How many tokens of an answer are set aside."""
+    longest: int
+    """How many there can be: more than wanted, if nobody says how long the model answers."""
+    output_nanos: int | None
+    """The price of a million tokens of the answer; None when prices are not known."""
+    is_first: bool = True
+    """Whether it begins an answer; if it goes on with one, soft budgets let it."""
+
+    def reserved(self, output: int) -> Amount:
+        """What is set aside for it when budgets leave room for an answer of this length."""
+        return self.most(min(output, self.wanted))
+
+    def most(self, output: int) -> Amount:
+        """The cost with an answer of this length."""
+        nanos = -(-output * (self.output_nanos or 0) // _SAMPLE)
+        return self.prompt.plus(Amount(tokens=output, nanos=nanos))
+
+
+class Quote(Record, frozen=True, kw_only=True):
+    """What budgets let a call have."""
+
+    output: int
+    timeout_ms: int | None = None
+    late: str = ""
+
+
+def quoted(allowances: Sequence[Allowance], ask: Ask, quote: Quote) -> Quote:
+    """What a call may have by all of these budgets and by what others have granted already."""
+    output, timeout_ms, late = quote.output, quote.timeout_ms, quote.late
+    for allowance in allowances:
+        if allowance.budget.cost_usd is not None and ask.output_nanos is None:
+            raise _unpriced(allowance, ask)
+        if allowance.budget.soft:
+            if ask.is_first and (used_up := allowance.used_up) is not None:
+                raise BudgetExceeded(detail=used_up)
+            continue
+        for unit, tokens in _answers(allowance, ask):
+            if tokens < min(USEFUL_TOKENS, ask.wanted):
+                raise BudgetExceeded(detail=allowance.words(unit))
+            output = min(output, tokens)
+        left_ms = allowance.left("ms")
+        if left_ms == 0:
+            raise BudgetExceeded(detail=allowance.words("ms"))
+        if left_ms is not None and (timeout_ms is None or left_ms < timeout_ms):
+            timeout_ms, late = left_ms, allowance.words("ms")
+    return Quote(output=output, timeout_ms=timeout_ms, late=late)
+
+
+def _answers(allowance: Allowance, ask: Ask) -> list[tuple[str, int]]:
+    """How long an answer each limit leaves room for, in tokens."""
+    found = []
+    if (tokens := allowance.left("tokens")) is not None:
+        found.append(("tokens", tokens - ask.prompt.tokens))
+    if (nanos := allowance.left("nanos")) is not None:
+        rest, price = nanos - ask.prompt.nanos, ask.output_nanos or 0
+        room = rest * _SAMPLE // price if price else ask.longest
+        found.append(("nanos", room if rest >= 0 else -1))
+    return found
+
+
+def _unpriced(allowance: Allowance, ask: Ask) -> BudgetExceeded:
+    detail = (
+        f"{allowance.words('nanos')} cannot be kept, because the price of model '{ask.model}' is "
+        "not known; give its ModelSpec prices or install awaken[pricing]"
+    )
+    return BudgetExceeded(detail=detail)
+
+
+def asked(run: Run, request: InferenceRequest, model: ModelSpec, *, is_first: bool = True) -> Ask:
+    """Estimate a call: how long its request is, how long an answer it wants, what both cost."""
+    if run.meter is None:
+        run.meter = PromptMeter()
+    prompt = run.meter.tokens(request)
+    prices = run.services.prices
+    limit = request.overrides.max_tokens if request.overrides is not None else None
+    limit = limit or model.max_output_tokens
+    policy = run.agent.spec.context_policy or ContextWindowPolicy()
+    wanted = limit or policy.max_output_tokens
+    prompt_nanos = prices.nanos(model, TokenUsage(prompt_tokens=prompt))
+    output_nanos = None
+    if prompt_nanos is not None:
+        # Prices may depend on how long the request is: the answer is priced together with it.
+        usage = TokenUsage(prompt_tokens=prompt, completion_tokens=_SAMPLE)
+        output_nanos = max(0, (prices.nanos(model, usage) or 0) - prompt_nanos)
+    return Ask(
+        model=model.id,
+        prompt=Amount(tokens=prompt, nanos=prompt_nanos or 0),
+        wanted=wanted,
+        longest=limit or max(wanted, LONGEST_ANSWER),
+        output_nanos=output_nanos,
+        is_first=is_first,
+    )
