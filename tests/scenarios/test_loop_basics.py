@@ -217,13 +217,12 @@ def test_a_blank_model_override_fails_the_run_and_asks_no_model() -> None:
     assert story.requests == []
 
 
-def test_the_prompt_cache_is_asked_for_only_by_a_context_policy() -> None:
-    plain, cached = play(["x"]), play(["x"], context_policy=ContextWindowPolicy())
+def test_the_prompt_cache_is_asked_for_unless_the_context_policy_says_otherwise() -> None:
+    without = ContextWindowPolicy(enable_prompt_cache=False)
+    plain, not_cached = play(["x"]), play(["x"], context_policy=without)
 
-    assert [plain.requests[0].enable_prompt_cache, cached.requests[0].enable_prompt_cache] == [
-        False,
-        True,
-    ]
+    assert plain.requests[0].enable_prompt_cache
+    assert not not_cached.requests[0].enable_prompt_cache
 
 
 def test_usage_adds_up_over_steps_and_is_kept_with_the_run() -> None:

@@ -29,7 +29,9 @@ from .run import Run
 class Attempts:
     """One inference, over as many calls as it takes and the policy allows."""
 
-    __slots__ = ("_answer", "_calls", "_kept", "_patience", "_request", "_run")
+    __slots__ = (
+        "_answer", "_began", "_calls", "_kept", "_known_patience", "_request", "_routes", "_run",
+    )  # fmt: skip
 
     def __init__(
         self, run: Run, request: InferenceRequest, answer: Answer, kept: StreamCheckpoints | None
@@ -39,7 +41,9 @@ class Attempts:
         self._answer = answer
         self._kept = kept
         self._calls = ModelCalls(run, answer)
-        self._patience = Patience(run, routes_for(run, request))
+        self._routes = routes_for(run, request)
+        self._began = run.services.clock.monotonic_ms()
+        self._known_patience: Patience | None = None
 
     @property
     def model(self) -> str:
@@ -72,7 +76,9 @@ class Attempts:
         """Ask until a stream has come to its end; returns the answer so far."""
         while asked is not None:
             try:
-                await self._calls.make(asked, self._patience.left)
+                patience = self._known_patience
+                routes = self._routes if patience is None else patience.left
+                await self._calls.make(asked, routes)
             except ModelError as error:
                 if self._answer.has_stopped:
                     # It was all said; what broke was only the connection.
@@ -86,6 +92,13 @@ class Attempts:
             else:
                 return self._answer.result()
         return self._answer.end_with_calls()
+
+    @property
+    def _patience(self) -> Patience:
+        """Made by the first failure: most answers come at once."""
+        if self._known_patience is None:
+            self._known_patience = Patience(self._run, self._routes, self._began)
+        return self._known_patience
 
     def _keep(self) -> None:
         if self._kept is not None:

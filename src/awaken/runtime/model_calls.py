@@ -46,7 +46,7 @@ class ModelCalls:
         self.usage: TokenUsage | None = None
         """What all calls have used."""
 
-    async def make(self, request: InferenceRequest, routes: list[ModelRoute]) -> None:
+    async def make(self, request: InferenceRequest, routes: tuple[ModelRoute, ...]) -> None:
         """Ask the first of these models that may be asked, and stream what it says.
 
         Raises:
@@ -64,7 +64,8 @@ class ModelCalls:
         wanted = _for_route(request, route) if held is None else held.request
         is_refused = False
         try:
-            await in_time(held, self._answer.stream(route.client, wanted, _idle_ms(run, wanted)))
+            call = self._answer.stream(route.client, wanted, _idle_ms(run, wanted))
+            await (call if held is None else in_time(held, call))
         except ModelError as error:
             health.failed(route.id, error)
             is_refused = not self._answer.has_begun
@@ -78,11 +79,13 @@ class ModelCalls:
             await self._account(route, held, is_refused=is_refused)
 
     async def _booked(
-        self, request: InferenceRequest, routes: list[ModelRoute]
+        self, request: InferenceRequest, routes: tuple[ModelRoute, ...]
     ) -> tuple[ModelRoute, Reservation | None]:
         """The model to ask now, with what the call may spend set aside."""
         run, health, pool = self._run, self._run.services.health, self._run.agent.pool
         await health.refresh()
+        if pool is None and health.is_available(routes[0].id):
+            return routes[0], await self._reserved(request, routes[0])
 
         def most(route: ModelRoute) -> int | None:
             return most_nanos(run, _for_route(request, route), route.spec)

@@ -23,10 +23,10 @@ class Patience:
         "_began", "_breaks", "_failures", "_given_up", "_last", "_policy", "_routes", "_run",
     )  # fmt: skip
 
-    def __init__(self, run: Run, routes: tuple[ModelRoute, ...]) -> None:
+    def __init__(self, run: Run, routes: tuple[ModelRoute, ...], began: int) -> None:
         self._run = run
         self._policy = run.agent.retry
-        self._began = run.services.clock.monotonic_ms()
+        self._began = began
         self._routes = routes
         self._given_up: tuple[ModelRoute, ...] = ()
         self._failures = 0
@@ -35,9 +35,9 @@ class Patience:
         """The latest failure that may pass, of a call that was made."""
 
     @property
-    def left(self) -> list[ModelRoute]:
+    def left(self) -> tuple[ModelRoute, ...]:
         """The models that were not given up, in their order."""
-        return [route for route in self._routes if route not in self._given_up]
+        return tuple(route for route in self._routes if route not in self._given_up)
 
     async def outlasts(
         self, error: ModelError, asked: ModelRoute | None, *, has_begun: bool

@@ -49,7 +49,7 @@ def build_request(run: Run) -> InferenceRequest:
         system=system,
         tools=tools,
         overrides=override,
-        enable_prompt_cache=policy is not None and policy.enable_prompt_cache,
+        enable_prompt_cache=policy is None or policy.enable_prompt_cache,
         output_schema=agent.output.schema if agent.output is not None else None,
     )
 

@@ -312,7 +312,7 @@ def test_transforms_are_chained_in_order_and_leave_the_transcript_alone() -> Non
 @pytest.mark.parametrize(
     ("policy", "cached"),
     [
-        (None, False),
+        (None, True),
         (ContextWindowPolicy(), True),
         (ContextWindowPolicy(enable_prompt_cache=False), False),
     ],

@@ -7,10 +7,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from awaken.contracts.inference import InferenceRequest, ModelTool
-from awaken.contracts.model_errors import InvalidRequest
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.secrets import RedactedString
-from awaken.providers.http.codec import WireRequest
+from awaken.providers.http.codec import WireRequest, wire_request
 from awaken.providers.http.encoded import EncodedMessages, EncodedParts
 from awaken.providers.http.options import read_options
 from awaken.providers.http.turns import (
@@ -66,11 +65,7 @@ class AnthropicCodec:
         Raises:
             InvalidRequest: The format has no place for something in it.
         """
-        try:
-            return WireRequest(path="/v1/messages", body=self._body(request))
-        except (TypeError, ValueError, RecursionError) as error:
-            message = f"the request cannot be written as JSON: {error}"
-            raise InvalidRequest(message) from error
+        return wire_request("/v1/messages", self._body, request)
 
     def _body(self, request: InferenceRequest) -> bytes:
         leading, messages = split_system(request.messages)

@@ -12,7 +12,7 @@ from awaken.contracts.messages import Message
 from awaken.contracts.model_errors import InvalidRequest
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.secrets import RedactedString
-from awaken.providers.http.codec import WireRequest
+from awaken.providers.http.codec import WireRequest, wire_request
 from awaken.providers.http.encoded import EncodedMessages, EncodedParts
 from awaken.providers.http.options import read_options
 from awaken.providers.http.turns import FIRST_WORDS, in_call_order, joined_turns, split_system
@@ -55,11 +55,7 @@ class GeminiCodec:
         Raises:
             InvalidRequest: The format has no place for something in it.
         """
-        try:
-            return WireRequest(path=self._path(request.upstream_model), body=self._body(request))
-        except (TypeError, ValueError, RecursionError) as error:
-            message = f"the request cannot be written as JSON: {error}"
-            raise InvalidRequest(message) from error
+        return wire_request(self._path(request.upstream_model), self._body, request)
 
     def _path(self, model: str) -> str:
         name = quote(model if "/" in model else f"models/{model}", safe="/")

@@ -1,9 +1,10 @@
 """The port between the HTTP client and a wire format."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from awaken.contracts.inference import InferenceRequest, ModelEvent
+from awaken.contracts.model_errors import InvalidRequest
 from awaken.contracts.record import Record
 from awaken.contracts.secrets import RedactedString
 
@@ -14,6 +15,21 @@ class WireRequest(Record, frozen=True, kw_only=True):
     path: str
     """Appended to the provider's base URL."""
     body: bytes
+
+
+def wire_request(
+    path: str, body: Callable[[InferenceRequest], bytes], request: InferenceRequest
+) -> WireRequest:
+    """Write a request by a format's own `body`.
+
+    Raises:
+        InvalidRequest: Something in it is no JSON, or the format has no place for it.
+    """
+    try:
+        return WireRequest(path=path, body=body(request))
+    except (TypeError, ValueError, RecursionError) as error:
+        message = f"the request cannot be written as JSON: {error}"
+        raise InvalidRequest(message) from error
 
 
 class StreamDecoder(Protocol):

@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.inference import InferenceRequest, ModelTool
-from awaken.contracts.model_errors import InvalidRequest
 from awaken.contracts.secrets import RedactedString
-from awaken.providers.http.codec import WireRequest
+from awaken.providers.http.codec import WireRequest, wire_request
 from awaken.providers.http.encoded import EncodedMessages, EncodedParts
 from awaken.providers.http.options import read_options
 
@@ -42,11 +41,7 @@ class OpenAiResponsesCodec:
         Raises:
             InvalidRequest: The format has no place for something in it.
         """
-        try:
-            return WireRequest(path="/responses", body=self._body(request))
-        except (TypeError, ValueError, RecursionError) as error:
-            message = f"the request cannot be written as JSON: {error}"
-            raise InvalidRequest(message) from error
+        return wire_request("/responses", self._body, request)
 
     def _body(self, request: InferenceRequest) -> bytes:
         head = parameters(request, self._options)
