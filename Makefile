@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: serve test check torture bench bench-durable bench-peers constraints clean
+.PHONY: serve test check torture bench bench-durable bench-http bench-peers constraints clean
 
 serve: $(VENV)/ready
 	$(BIN)/awaken run
@@ -27,6 +27,12 @@ bench: $(VENV)/ready
 
 bench-durable: $(VENV)/ready
 	$(BIN)/python bench/durable.py
+
+# Models over HTTP: the whole way against a server on the loopback, and the codecs alone.
+bench-http: $(VENV)/ready
+	$(BIN)/python bench/bench.py micro --mode http --workloads W1,W2,W4h1000,W6
+	$(BIN)/python bench/bench.py conc --mode http --n 1000 --rounds 1
+	$(BIN)/python bench/codecs.py
 
 bench-peers: $(VENV)/ready
 	bash bench/install_peers.sh

@@ -97,7 +97,7 @@ class Answer:
         self._client = client
         self._stop = self.usage = None
         self.has_begun = False
-        self._before = self._size()
+        self._before = self._size() if self._blocks or self._text else 0
         timer = IdleTimer(self._run.alarm, idle_ms)
         try:
             with timer:

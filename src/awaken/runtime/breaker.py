@@ -98,7 +98,7 @@ class Breaker(Record, frozen=True, kw_only=True):
 
     def abandoned(self) -> "Breaker":
         """A call ended without telling anything; if it was a probe, another may begin."""
-        return msgspec.structs.replace(self, probes=max(0, self.probes - 1))
+        return msgspec.structs.replace(self, probes=self.probes - 1) if self.probes else self
 
     def _moved(self, heard: Heard, now: int) -> "Breaker":
         state = BREAKER_TRANSITIONS.get((self.state, heard))

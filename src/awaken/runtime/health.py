@@ -68,18 +68,26 @@ class ModelHealth:
 
     def is_available(self, model_id: str) -> bool:
         """Whether a call may begin. Asking uses nothing up."""
-        return self.breaker(model_id).is_available(self._clock.now_ms(), self._policy)
+        known = self._breakers.get(model_id)
+        return known is None or known.is_available(self._clock.now_ms(), self._policy)
 
     def try_begin(self, model_id: str) -> bool:
         """Begin a call if one may begin; its end has to be told by one of the methods below."""
-        if not self.is_available(model_id):
+        known = self._breakers.get(model_id)
+        if known is None:
+            # Nearly always: nothing was heard of the model but good.
+            return True
+        now = self._clock.now_ms()
+        if not known.is_available(now, self._policy):
             return False
-        self._set(model_id, self.breaker(model_id).begun(self._clock.now_ms(), self._policy))
+        self._set(model_id, known.begun(now, self._policy))
         return True
 
     def succeeded(self, model_id: str) -> None:
         """The answer of a call came to its end."""
-        self._set(model_id, self.breaker(model_id).succeeded(self._clock.now_ms()))
+        known = self._breakers.get(model_id)
+        if known is not None:
+            self._set(model_id, known.succeeded(self._clock.now_ms()))
 
     def failed(self, model_id: str, error: ModelError) -> None:
         """A call failed; whether that counts is the error's to say."""
@@ -98,8 +106,10 @@ class ModelHealth:
 
         A store that cannot answer holds nobody up: what is known here goes on to count.
         """
+        if self._shared is None:
+            return
         now = self._clock.monotonic_ms()
-        if self._shared is None or (self._read_at is not None and now < self._read_at + REFRESH_MS):
+        if self._read_at is not None and now < self._read_at + REFRESH_MS:
             return
         self._read_at = now
         try:

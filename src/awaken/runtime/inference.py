@@ -1,7 +1,5 @@
 """One model turn: build the request, have the answer, keep it for the log."""
 
-from contextlib import nullcontext
-
 from awaken.contracts.deltas import ToolCallStart
 from awaken.contracts.events import InferenceComplete, StreamReset, ToolCallReady
 from awaken.contracts.inference import StreamResult
@@ -32,8 +30,11 @@ async def infer(run: Run) -> StreamResult:
     answer = run.streaming = Answer(run, run.agent.client)
     kept = StreamCheckpoints(run) if run.journal.lease is not None else None
     attempts = Attempts(run, request, answer, kept)
-    async with kept or nullcontext():
+    if kept is None:
         result = await attempts.whole_answer(heard)
+    else:
+        async with kept:
+            result = await attempts.whole_answer(heard)
     run.streaming = None
     _log_answer(run, result)
     run.show(

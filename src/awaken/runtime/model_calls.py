@@ -1,5 +1,7 @@
 """One call of a model: chosen, reserved, made, and accounted for whatever becomes of it."""
 
+from functools import lru_cache
+
 import msgspec
 
 from awaken.contracts.budgets import BudgetExceeded
@@ -118,7 +120,8 @@ class ModelCalls:
         if is_refused and usage is None:
             await release(run, held)
         else:
-            heard = self._answer.heard_chars if usage is None else 0
+            is_guessed = usage is None and held is not None
+            heard = self._answer.heard_chars if is_guessed else 0
             await settle(run, held, usage, heard)
 
 
@@ -131,9 +134,13 @@ def _for_route(request: InferenceRequest, route: ModelRoute) -> InferenceRequest
 
 
 def _idle_ms(run: Run, request: InferenceRequest) -> int:
-    model = request.upstream_model.lower()
     effort = request.overrides.reasoning_effort if request.overrides is not None else None
-    is_reasoner = model.startswith(_REASONERS) or "thinking" in model or "reasoning" in model
-    factor = 2 if is_reasoner or effort is not None else 1
+    factor = 2 if effort is not None or _is_reasoner(request.upstream_model) else 1
     limit = run.services.limits.model_idle_ms
     return min(run.agent.retry.stream_idle_timeout_ms * factor, limit) or limit
+
+
+@lru_cache(maxsize=256)
+def _is_reasoner(model: str) -> bool:
+    name = model.lower()
+    return name.startswith(_REASONERS) or "thinking" in name or "reasoning" in name

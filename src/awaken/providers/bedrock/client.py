@@ -24,7 +24,7 @@ from awaken.contracts.models import ProviderSpec
 from awaken.contracts.secrets import RedactedString
 from awaken.providers.http.client import ANSWER_BYTES
 from awaken.providers.http.failures import retry_after_ms
-from awaken.providers.http.pool import CONNECT_S, HttpPool, proxy_of
+from awaken.providers.http.pool import CONNECT_S, HttpPool
 from awaken.providers.http.transport import Address, broken_by
 
 from .decode import ConverseDecoder, reported
@@ -119,7 +119,7 @@ class BedrockClient:
                 headers={**_HEADERS, **headers},
                 timeout=timeout,
                 allow_redirects=False,
-                proxy=proxy_of(url),
+                proxy=self._pool.proxy_of(url),
             ) as response:
                 await _check(response)
                 while not decoder.is_over and (chunk := await response.content.readany()):

@@ -18,7 +18,7 @@ from awaken.contracts.models import ProviderSpec
 from awaken.contracts.secrets import RedactedString
 
 from .codec import Codec, StreamDecoder
-from .pool import CONNECT_S, HttpPool, proxy_of
+from .pool import CONNECT_S, HttpPool
 from .sse import SseDecoder
 from .transport import Address, broken_by, check_answer
 
@@ -113,7 +113,7 @@ class HttpModelClient:
             headers={**_HEADERS, **self._codec.headers(key)},
             timeout=self._timeout,
             allow_redirects=False,
-            proxy=proxy_of(url),
+            proxy=self._pool.proxy_of(url),
         )
 
 

@@ -17,11 +17,12 @@ class HttpPool:
     Cookies are not kept and nothing is unpacked behind our back: bytes are counted as they come.
     """
 
-    __slots__ = ("_loop", "_session")
+    __slots__ = ("_has_proxy", "_loop", "_session")
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._has_proxy = any(name in os.environ for name in _PROXIES)
 
     def session(self) -> aiohttp.ClientSession:
         """The session of the running loop."""
@@ -30,19 +31,18 @@ class HttpPool:
             self._session, self._loop = _new_session(), loop
         return self._session
 
+    def proxy_of(self, url: str) -> str | None:
+        """The proxy that the environment names for an address, if it names one."""
+        if not self._has_proxy:
+            return None
+        parts = urlsplit(url)
+        return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
+
     async def close(self) -> None:
         """Close all connections; the pool can be used again."""
         session, self._session = self._session, None
         if session is not None and self._loop is asyncio.get_running_loop():
             await session.close()
-
-
-def proxy_of(url: str) -> str | None:
-    """The proxy that the environment names for an address, if it names one."""
-    if not any(name in os.environ for name in _PROXIES):
-        return None
-    parts = urlsplit(url)
-    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
 
 
 def _new_session() -> aiohttp.ClientSession:

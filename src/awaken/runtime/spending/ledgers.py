@@ -38,12 +38,12 @@ def applicable(run: Run) -> tuple[Budget, ...]:
 
     A tenant's are among them only if the run has one.
     """
-    spec, kept = run.agent.spec, run.state.get(RUN_LEDGER).budgets
-    given = (*spec.budgets, *run.request.budgets, *run.services.budgets)
-    for agent_id, budgets in kept.items():
-        given += budgets if agent_id != spec.id else ()
-    if not given:
+    spec, asked, general = run.agent.spec, run.request.budgets, run.services.budgets
+    if not (spec.budgets or asked or general or run.state.has(RUN_LEDGER)):
         return _NONE
+    given = (*spec.budgets, *asked, *general)
+    for agent_id, budgets in run.state.get(RUN_LEDGER).budgets.items():
+        given += budgets if agent_id != spec.id else ()
     has_tenant = run.identity.tenant_id is not None
     return tuple(dict.fromkeys(it for it in given if has_tenant or not _is_shared(it)))
 
