@@ -22,7 +22,8 @@ from awaken.contracts.model_errors import (
     StreamInterrupted,
     TransportFailed,
 )
-from awaken.providers.http.client import ANSWER_BYTES, HttpModelClient
+from awaken.providers.http.client import HttpModelClient
+from awaken.providers.http.transport import ANSWER_BYTES
 from awaken.testing import Reasoning, Turn
 from awaken.testing.model_server import (
     FakeModelServer,

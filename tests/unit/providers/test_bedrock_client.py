@@ -44,6 +44,8 @@ from awaken.contracts.models import ProviderSpec
 from awaken.contracts.secrets import RedactedString
 from awaken.providers.bedrock import BedrockClient
 from awaken.providers.bedrock import client as client_module
+from awaken.providers.http import transport
+from awaken.providers.http.failures import MESSAGE_CHARS
 from awaken.providers.http.pool import HttpPool
 
 MODEL = "anthropic.claude-sonnet-4-5-v1:0"
@@ -383,13 +385,22 @@ def test_the_wait_that_is_asked_for_is_told() -> None:
     assert caught.value.retry_after_ms == 3_000
 
 
+@pytest.mark.parametrize("kept", range(12, 16))
+def test_a_key_that_is_cut_with_the_text_around_it_is_not_shown(kept: int) -> None:
+    key = KEY["api_key"].reveal()
+    body = json.dumps({"message": "x" * (MESSAGE_CHARS - kept) + key}).encode()
+    with pytest.raises(ModelError) as caught:
+        asked(refused(400, "ValidationException", body), **KEY)
+    assert key[:12] not in str(caught.value)
+
+
 def test_silence_is_a_timeout() -> None:
     with pytest.raises(ModelTimeout, match="50 ms"):
         asked(chunked(ANSWER[:40], is_whole=False), is_silent=True, timeout_ms=50, **KEY)
 
 
 def test_an_endless_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "ANSWER_BYTES", 1_000)
+    monkeypatch.setattr(transport, "ANSWER_BYTES", 1_000)
     piece = event("contentBlockDelta", contentBlockIndex=0, delta={"text": "x"})
     with pytest.raises(AnswerTooLarge):
         asked(chunked(*[piece] * 50), **KEY)

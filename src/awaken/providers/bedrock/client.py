@@ -15,17 +15,21 @@ from yarl import URL
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.inference import InferenceRequest, ModelEvent
 from awaken.contracts.model_errors import (
-    AnswerTooLarge,
     ModelError,
     ModelTimeout,
     Unauthorized,
 )
 from awaken.contracts.models import ProviderSpec
 from awaken.contracts.secrets import RedactedString
-from awaken.providers.http.client import ANSWER_BYTES
 from awaken.providers.http.failures import retry_after_ms
 from awaken.providers.http.pool import CONNECT_S, HttpPool
-from awaken.providers.http.transport import Address, broken_by
+from awaken.providers.http.transport import (
+    Address,
+    beginning,
+    broken_by,
+    counted,
+    scrubbed,
+)
 
 from .decode import ConverseDecoder, reported
 from .encode import ConverseEncoder
@@ -35,7 +39,6 @@ if TYPE_CHECKING:
     from .signing import Signer
 
 _CREDENTIALS_S = 30
-_ERROR_BYTES = 64 * 1024
 _REGION = re.compile(r"[a-z0-9-]{1,32}")
 _SIGNED_HEADERS = {"content-type": "application/json"}
 _HEADERS = {"accept": "application/vnd.amazon.eventstream", "accept-encoding": "identity"}
@@ -84,7 +87,7 @@ class BedrockClient:
                     for event in batch:
                         yield event
         except ModelError as error:
-            raise _scrubbed(error, secrets) from error.__cause__
+            raise scrubbed(error, secrets) from error.__cause__
 
     async def _access(self, url: str, body: bytes) -> _Access:
         key = self._spec.key or RedactedString(os.environ.get("AWS_BEARER_TOKEN_BEDROCK", ""))
@@ -123,7 +126,7 @@ class BedrockClient:
             ) as response:
                 await _check(response)
                 while not decoder.is_over and (chunk := await response.content.readany()):
-                    received = _counted(received, chunk)
+                    received = counted(received, chunk)
                     for frame in frames.feed(chunk):
                         yield decoder.take(frame)
                         if decoder.is_over:
@@ -171,24 +174,6 @@ async def _check(response: aiohttp.ClientResponse) -> None:
     """
     if response.status == 200:
         return
-    body = await response.content.read(_ERROR_BYTES)
+    body = await beginning(response.content)
     kind = response.headers.get("x-amzn-errortype", "").partition(":")[0]
     raise reported(response.status, kind, body, retry_after_ms(response.headers))
-
-
-def _counted(received: int, chunk: bytes) -> int:
-    received += len(chunk)
-    if received > ANSWER_BYTES:
-        message = f"the answer exceeds {ANSWER_BYTES} bytes"
-        raise AnswerTooLarge(message)
-    return received
-
-
-def _scrubbed(error: ModelError, secrets: Sequence[RedactedString]) -> ModelError:
-    """The error without a secret: some vendors repeat what they were sent."""
-    message = str(error)
-    for secret in secrets:
-        message = message.replace(secret.reveal(), str(secret))
-    if message == str(error):
-        return error
-    return type(error)(message, retry_after_ms=error.retry_after_ms)

@@ -9,7 +9,6 @@ import aiohttp
 
 from awaken.contracts.inference import Alive, InferenceRequest, ModelEvent
 from awaken.contracts.model_errors import (
-    AnswerTooLarge,
     ModelError,
     StreamInterrupted,
     Unauthorized,
@@ -20,17 +19,13 @@ from awaken.contracts.secrets import RedactedString
 from .codec import Codec, StreamDecoder
 from .pool import CONNECT_S, HttpPool
 from .sse import SseDecoder
-from .transport import Address, broken_by, check_answer
+from .transport import Address, broken_by, check_answer, counted, scrubbed
 
 if TYPE_CHECKING:
     from aiohttp.client import _RequestContextManager
 
-ANSWER_BYTES = 128 * 1024 * 1024
-"""The most bytes that are read of one answer."""
 _REST_S = 0.1
 """How long the end of a body may take when the answer in it is over."""
-_KEY_CHARS = 12
-"""So much of a key is more than the vendor's name for its keys."""
 _ALIVE = Alive()
 _HEADERS = {
     "content-type": "application/json",
@@ -98,7 +93,7 @@ class HttpModelClient:
             return
         # Raised here, it has nothing behind it: errors of the connection know its headers.
         try:
-            raise _scrubbed(failure, key)
+            raise scrubbed(failure, (key,) if key is not None else ())
         finally:
             del failure, broken
 
@@ -132,10 +127,7 @@ class _Reading:
         return self._decoder.is_over
 
     def events(self, chunk: bytes) -> Iterator[ModelEvent]:
-        self.received += len(chunk)
-        if self.received > ANSWER_BYTES:
-            message = f"the answer exceeds {ANSWER_BYTES} bytes"
-            raise AnswerTooLarge(message)
+        self.received = counted(self.received, chunk)
         is_silent = True
         for data in self._sse.feed(chunk):
             if events := self._decoder.take(data):
@@ -171,14 +163,3 @@ def _usable(key: RedactedString | None, provider: str) -> RedactedString | None:
         message = f"the key of provider '{provider}' has characters that no header can carry"
         raise Unauthorized(message)
     return RedactedString(text) if text else None
-
-
-def _scrubbed(error: ModelError, key: RedactedString | None) -> ModelError:
-    """The error without the key: some vendors repeat what they were sent."""
-    if key is None or key.reveal()[:_KEY_CHARS] not in str(error):
-        return error
-    secret, message = key.reveal(), str(error)
-    # A long text was cut, and may end in the middle of the key.
-    for length in range(len(secret), min(_KEY_CHARS, len(secret)) - 1, -1):
-        message = message.replace(secret[:length], str(key))
-    return type(error)(message, retry_after_ms=error.retry_after_ms)

@@ -1,9 +1,12 @@
 """Which error it is when a provider cannot be asked, or does not send what it should."""
 
+from collections.abc import Iterable
+
 import aiohttp
 from yarl import URL
 
 from awaken.contracts.model_errors import (
+    AnswerTooLarge,
     MalformedAnswer,
     ModelError,
     ModelTimeout,
@@ -12,11 +15,16 @@ from awaken.contracts.model_errors import (
     TransportFailed,
 )
 from awaken.contracts.record import Record
+from awaken.contracts.secrets import RedactedString
 
 from .failures import failure_of_body, is_failure
 from .pool import CONNECT_S
 
+ANSWER_BYTES = 128 * 1024 * 1024
+"""The most bytes that are read of one answer."""
 _ERROR_BYTES = 64 * 1024
+_KEY_CHARS = 12
+"""So much of a key is more than the vendor's name for its keys."""
 
 
 class Address(Record, frozen=True, kw_only=True):
@@ -56,12 +64,12 @@ async def check_answer(response: aiohttp.ClientResponse, address: Address) -> No
     if 300 <= status < 400:
         raise _redirected(response, address)
     if status != 200:
-        body = await _beginning(response.content)
+        body = await beginning(response.content)
         raise failure_of_body(status, response.headers, body, response.url.path)
     if kind == "text/html":
         raise _no_stream("a web page", response, address)
     if kind == "application/json":
-        body = await _beginning(response.content)
+        body = await beginning(response.content)
         if is_failure(body):
             raise failure_of_body(status, response.headers, body)
         raise _no_stream("one JSON document", response, address)
@@ -90,8 +98,37 @@ def _no_stream(what: str, response: aiohttp.ClientResponse, address: Address) ->
     )
 
 
-async def _beginning(content: aiohttp.StreamReader) -> bytes:
+async def beginning(content: aiohttp.StreamReader) -> bytes:
+    """As much of a body as an error is read from, however many packets it comes in."""
     body = bytearray()
     while len(body) < _ERROR_BYTES and (chunk := await content.readany()):
         body += chunk
     return bytes(body[:_ERROR_BYTES])
+
+
+def counted(received: int, chunk: bytes) -> int:
+    """How much has come of an answer.
+
+    Raises:
+        AnswerTooLarge: More than is read of any.
+    """
+    received += len(chunk)
+    if received > ANSWER_BYTES:
+        message = f"the answer exceeds {ANSWER_BYTES} bytes"
+        raise AnswerTooLarge(message)
+    return received
+
+
+def scrubbed(error: ModelError, secrets: Iterable[RedactedString]) -> ModelError:
+    """The error without any secret: some vendors repeat what they were sent."""
+    message = str(error)
+    for secret in secrets:
+        text = secret.reveal()
+        if text[:_KEY_CHARS] not in message:
+            continue
+        # A long text was cut, and may end in the middle of the secret.
+        for length in range(len(text), min(_KEY_CHARS, len(text)) - 1, -1):
+            message = message.replace(text[:length], str(secret))
+    if message == str(error):
+        return error
+    return type(error)(message, retry_after_ms=error.retry_after_ms)
