@@ -322,6 +322,11 @@ def test_an_answer_whose_connection_breaks_after_its_end_is_whole() -> None:
     assert len(model.requests) == 1
 
 
+def test_an_answer_that_is_refused_after_its_end_is_no_answer() -> None:
+    story = play(model=Told([TextDelta(delta="oh"), END, ContentFiltered("not that")]))
+    assert story.termination == Failed(message="not that", code="content_filtered")
+
+
 def test_a_short_failure_of_the_model_harms_no_run_that_may_still_try() -> None:
     class Blinking:
         name = "blinking"

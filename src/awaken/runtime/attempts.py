@@ -80,7 +80,7 @@ class Attempts:
                 routes = self._routes if patience is None else patience.left
                 await self._calls.make(asked, routes)
             except ModelError as error:
-                if self._answer.has_stopped:
+                if self._answer.has_stopped and error.retryable:
                     # It was all said; what broke was only the connection.
                     return self._answer.result()
                 self._keep()
