@@ -4,19 +4,24 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: serve test check torture bench bench-durable bench-http bench-peers constraints clean
+.PHONY: serve test check interop torture bench bench-durable bench-http bench-server bench-peers constraints clean
 
 serve: $(VENV)/ready
-	$(BIN)/awaken run
+	$(BIN)/awaken serve
 
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 check: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The other side's own clients against our server: npm packages on the Node that comes as a wheel.
+interop: $(VENV)/ready
+	cd tests/interop && PATH="$(CURDIR)/$(BIN):$$PATH" npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error
+	AWAKEN_INTEROP=1 $(BIN)/python -m pytest tests/interop
 
 # Crashes, kills, power loss and hostile schedules; FULL=1 for the long lane.
 torture: $(VENV)/ready
@@ -33,6 +38,10 @@ bench-http: $(VENV)/ready
 	$(BIN)/python bench/bench.py micro --mode http --workloads W1,W2,W4h1000,W6
 	$(BIN)/python bench/bench.py conc --mode http --n 1000 --rounds 1
 	$(BIN)/python bench/codecs.py
+
+# Our server and the peers' under a hundred clients, open streams, overload and clients that never read.
+bench-server: $(VENV)/ready
+	$(BIN)/python bench/server_bench.py
 
 bench-peers: $(VENV)/ready
 	bash bench/install_peers.sh

@@ -8,6 +8,7 @@ So every framework gets the same decisions, and only the framework's own work di
 import asyncio
 import itertools
 import json
+import os
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -82,9 +83,15 @@ def tool_args(tool: str, step: int, index: int) -> dict[str, Any]:
 SCRIPT: ContextVar[Script | None] = ContextVar("script", default=None)
 
 
+def _of_server() -> Script:
+    """What servers play, where no harness is in the process: `BENCH_SCRIPT=deltas,gap,delay`."""
+    deltas, gap, delay = (os.environ.get("BENCH_SCRIPT") or "1,0,0").split(",")
+    return Script(deltas=int(deltas), gap=float(gap), delay=float(delay))
+
+
 def current() -> Script:
-    """The script of the run in this context; a bare one-answer script outside of a run."""
-    return SCRIPT.get() or Script()
+    """The script of the run in this context, else a bare one of one answer."""
+    return SCRIPT.get() or _of_server()
 
 
 async def turn(seen: int = 0) -> Turn:

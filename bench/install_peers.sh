@@ -16,13 +16,15 @@ mkdir -p "$root/venvs" "$root/logs" "$root/results" "$root/tmp"
 
 requirements() {
     case $1 in
-        base)          echo "pydantic httpx httpx2 aiohttp openai" ;;
-        agno)          echo "agno openai sqlalchemy[asyncio] aiosqlite" ;;
-        maf)           echo "agent-framework-core agent-framework-openai" ;;
+        base)          echo "pydantic httpx httpx2 aiohttp openai uvicorn uvloop httptools" ;;
+        agno)          echo "agno[os] openai sqlalchemy[asyncio] aiosqlite" ;;
+        maf)           echo "agent-framework-core agent-framework-openai" \
+                            "agent-framework-ag-ui agent-framework-devui" ;;
         strands)       echo "strands-agents[openai]" ;;
-        langgraph)     echo "langgraph langchain langchain-openai langgraph-checkpoint-sqlite" ;;
+        langgraph)     echo "langgraph langchain langchain-openai langgraph-checkpoint-sqlite" \
+                            "langgraph-cli[inmem]" ;;
         openai_agents) echo "openai-agents" ;;
-        pydantic_ai)   echo "pydantic-ai-slim[openai]" ;;
+        pydantic_ai)   echo "pydantic-ai-slim[openai,ag-ui] uvicorn" ;;
         adk)           echo "google-adk litellm mcp sqlalchemy[asyncio] aiosqlite" ;;
         *)             return 1 ;;
     esac

@@ -1,12 +1,14 @@
 """Run every workload of some adapters once, to see that they work. Called by try.sh.
 
 usage: smoke.py [--mode inproc|http] [NAME ...]     default: every framework of that mode
+       smoke.py --mode server [NAME ...]             one run of each measured server
        smoke.py PYTHON ADAPTER                       an adapter outside of the list
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import shutil
 import tempfile
@@ -14,9 +16,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from frameworks import FRAMEWORKS, SUITES, Framework, lookup
+from server_clients import Answers, ask
+from server_processes import NotReady, serving
+from server_rows import select as select_servers
 from stats import median, millis
 from suites import ALL_MICRO, model_server
-from workers import WorkerProcess, started
+from workers import WorkerProcess, log_skipped, started
 
 Command = tuple[str, str, dict[str, Any]]  # (label, command, arguments)
 
@@ -63,6 +68,24 @@ def smoke(worker: WorkerProcess) -> bool:
     return fine
 
 
+async def smoke_servers(names: list[str]) -> str | None:
+    """Start servers and let each play a run; what is wrong, or None."""
+    rows, skipped = select_servers(",".join(names) or None)
+    log_skipped(skipped)
+    broken = []
+    for row in rows:
+        answers = Answers()
+        try:
+            async with serving(row, "20,0,0") as server:
+                answers.take(await ask(server.port, server.request()), 20)
+        except NotReady as reason:
+            answers.errors.append(str(reason))
+        print(f"{row.name}: {answers.errors[0] if answers.errors else 'ok'}", flush=True)
+        if answers.errors:
+            broken.append(row.name)
+    return f"broken: {', '.join(broken)}" if broken else None
+
+
 def chosen(names: list[str], mode: str) -> list[Framework]:
     """Frameworks by name; or PYTHON ADAPTER; or all that can run in the mode."""
     if len(names) == 2 and os.access(names[0], os.X_OK):
@@ -76,10 +99,12 @@ def chosen(names: list[str], mode: str) -> list[Framework]:
 def main() -> None:
     """Try them one after another."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mode", choices=["inproc", "http"], default="inproc")
+    parser.add_argument("--mode", choices=["inproc", "http", "server"], default="inproc")
     parser.add_argument("--port", type=int, default=8399)
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
+    if args.mode == "server":
+        raise SystemExit(asyncio.run(smoke_servers(args.names)))
     broken = []
     with model_server(args.mode, args.port) as base_url:
         for framework in chosen(args.names, args.mode):

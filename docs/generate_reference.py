@@ -5,6 +5,7 @@ around it is written by hand. A field, an event or a command without a descripti
 """
 
 import ast
+import asyncio
 import dataclasses
 import importlib
 import inspect
@@ -60,6 +61,14 @@ from awaken.contracts.tool_context import ToolContext, ToolState
 from awaken.contracts.tools import ToolDescriptor
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.receipts import SubmitReceipt
+from awaken.protocols.native.bodies import (
+    MailboxItem,
+    NewInput,
+    NewMessage,
+    RunInputs,
+    StartRun,
+    TicketDecision,
+)
 from awaken.providers.anthropic.codec import AnthropicOptions
 from awaken.providers.gemini.codec import GeminiOptions
 from awaken.providers.openai_chat.encode import ChatOptions
@@ -67,6 +76,11 @@ from awaken.providers.openai_responses.encode import ResponsesOptions
 from awaken.runtime.breaker import BreakerPolicy
 from awaken.runtime.handles import RunHandle
 from awaken.runtime.limits import Limits
+from awaken.server.auth import LOCAL
+from awaken.server.config import JwtConfig, RateLimit, ServerConfig, ServerLimits, TokenSpec
+from awaken.server.observations import Observations
+from awaken.transport.problems import _STATUSES as STATUSES
+from awaken.transport.routes import ApiRoute, Call
 
 REFERENCE = Path(__file__).parent / "reference"
 
@@ -304,6 +318,63 @@ MEANINGS: dict[str, dict[str, str]] = {
         "decided_by": "Checked against the ticket's `deciders`.",
         "updated_at": "When the decision was made, in milliseconds.",
     },
+    "ServerConfig": {
+        "limits": "How much at once, and how often; see below.",
+        "tokens": "Bearer tokens; see below. With one of them, every caller needs one.",
+        "jwt": "Signed tokens; see below. Needs the extra `jwt`.",
+    },
+    "ServerLimits": {
+        "streams": "How many streams are open at once.",
+        "requests_per_caller": "How many of the requests one caller may have at once.",
+        "streams_per_caller": "How many of the streams one caller may have at once.",
+        "header_count": "How many headers a request may have.",
+        "header_bytes": "How long its headers may be together.",
+        "submits": "POST requests of one caller, decisions left out.",
+        "decisions": "Decisions of one caller.",
+    },
+    "RateLimit": {
+        "per_s": "How many in a second, in the long run.",
+    },
+    "TokenSpec": {
+        "id": "Whose it is; decisions are signed with it.",
+        "access": "The scopes: `read`, `invoke`, `decide`, `admin`.",
+        "token": "The token itself.",
+    },
+    "JwtConfig": {
+        "issuer": "The claim `iss`.",
+        "audience": "The claim `aud`.",
+        "algorithms": "All of public keys, or all HMAC.",
+        "principal_claim": "Who calls.",
+        "scope_claim": "The scopes: words in a text, or a list. Unknown words are ignored.",
+    },
+    "NewMessage": {
+        "role": "`user` or `system`.",
+        "content": "Text, or a list of blocks: `text`, `image`, `document`, `audio`, `video`.",
+        "id": "Under which id it is stored. Absent: a new one.",
+    },
+    "StartRun": {
+        "agent_id": "Who answers.",
+        "thread_id": "Absent: a new thread. One that does not exist is made.",
+        "messages": "At least one.",
+    },
+    "NewInput": {
+        "messages": "At least one.",
+        "mode": "How they reach the thread; see below.",
+        "agent_id": "Absent: whoever spoke last, else the agent `default`.",
+    },
+    "RunInputs": {
+        "messages": "At least one.",
+        "mode": "How they reach the run's thread. `queue` becomes `resume` for a run that waits.",
+    },
+    "MailboxItem": {
+        "payload": "A text, an object with `text`, or anything else, which is sent as JSON.",
+    },
+    "TicketDecision": {
+        "action": "`resume` or `cancel`.",
+        "tool_call_id": "The call. One of the two ids is needed.",
+        "ticket_id": "The ticket, or the id of its suspension.",
+        "reason": "Why; a model whose call is given up sees it.",
+    },
     "RuntimeOptions": {
         "limits": "Bounds for all runs.",
         "clock": "Where time comes from.",
@@ -333,6 +404,75 @@ ACTION_MEANINGS: dict[str, str] = {
     "SET_INFERENCE_OVERRIDE": "Change inference parameters for this step.",
     "EXCLUDE_TOOL": "Do not offer a tool in this step. Exclusion wins.",
     "INCLUDE_ONLY_TOOLS": "Offer only these tools in this step. Several lists add up.",
+}
+
+VARIABLES: dict[str, str] = {
+    "AWAKEN_ADMIN_API_BEARER_TOKEN": "A token that allows everything, for all tenants.",
+    "AWAKEN_ADMIN_CORS_ALLOWED_ORIGINS": "`cors_origins` as a comma list; replaces them.",
+    "AWAKEN_TOKENS_FILE": "A JSON file with a list of tokens, added to those of the code.",
+    "AWAKEN_JWT_FILE": "A JSON file with the `jwt` settings; replaces those of the code.",
+    "AWAKEN_HTTP_ADDR": "Where `awaken serve` listens, as `HOST:PORT`; its options win.",
+    "AWAKEN_STORE": "The store's URL, where `--store` is absent.",
+    "AWAKEN_STORAGE_DIR": "The folder of `awaken.db`, where no store is named.",
+    "AWAKEN_SEED_PROFILE": "`minimal`: the demo has only its first agent. `demo`: all of them.",
+    "AGENT_ID": "The id of the demo's first agent; `default` unless given.",
+    "AGENT_MODEL": "Its model, as `provider:model`, or a model of OpenAI.",
+    "AGENT_MAX_ROUNDS": "How many inferences a run of it may make; 8 unless given.",
+    "AGENT_SYSTEM_PROMPT": "What it is told.",
+    "AGENT_REASONING_EFFORT": "`none`, `low`, `medium`, `high` or `max`.",
+    "OPENAI_API_KEY": "With it, the demo asks a model of OpenAI instead of the scripted one.",
+    "OPENAI_BASE_URL": "Another server that speaks OpenAI's format, for the demo.",
+    "OPENAI_ADAPTER": "How it is asked: `openai_chat` (also `openai`) or `openai_responses`.",
+}
+OWN_VARIABLES = ("AWAKEN_SERVE_FD",)
+"""What a process only tells itself."""
+_VARIABLE = re.compile(r"(AWAKEN|AGENT|OPENAI)_[A-Z_]+")
+
+REFUSALS: dict[str, str] = {
+    "body_too_large": "The body is longer than `body_bytes`.",
+    "body_too_slow": "The body did not come within `body_ms`.",
+    "cancel_pending": "The run is told to stop and has not stopped yet; look again.",
+    "disconnected": "The client went away before its body was there.",
+    "forbidden": "The caller's scopes do not allow it.",
+    "forbidden_host": "An open server was called by a name that is not its own.",
+    "forbidden_origin": "A page of an origin that is not listed called.",
+    "given_twice": "A field is there in both spellings.",
+    "has_children": "The thread has child threads; choose `detach` or `cascade`.",
+    "headers_too_large": "The headers are too many or too long.",
+    "internal_error": "A bug, or something unexpected; the log has more, under the request's id.",
+    "invalid_action": "A decision is `resume` or `cancel`.",
+    "invalid_body": "The body is JSON and does not fit.",
+    "edit_unsupported": "A message that was said already cannot be changed; send a new one.",
+    "invalid_file": "A picture, sound, film or document in a message is malformed or too large.",
+    "invalid_part": "A part of an A2A message has none or several of text, raw, url and data.",
+    "invalid_input": "Something in the request makes no sense; the text says what.",
+    "invalid_json": "A part of the body that should be JSON is not.",
+    "invalid_path": "An id in the path is too long or cannot be printed.",
+    "invalid_query": "The query does not fit.",
+    "invalid_role": "Only messages of `user` and `system` are input.",
+    "invalid_value": "OpenAI's routes: the request makes no sense.",
+    "malformed_json": "The body is no JSON, or nested more than 100 deep.",
+    "method_not_allowed": "The path exists, the method does not.",
+    "missing_extra": "MCP without `awaken[mcp]`.",
+    "missing_output": "OpenAI's routes: an answer to a call that the run waits for is missing.",
+    "model_not_found": "OpenAI's routes: there is no such agent.",
+    "not_deletable": "A response goes with its thread.",
+    "not_found": "There is nothing at this path.",
+    "nothing_new": "The chat has no new message and no answer.",
+    "nothing_to_cancel": "Nothing executes, waits or is queued there.",
+    "nothing_to_interrupt": "The same, for an interrupt.",
+    "nothing_to_stop": "The same, on AG-UI's routes.",
+    "overloaded": "The server has as much to do as it takes; `Retry-After` says when to come.",
+    "regenerate_unsupported": "A thread keeps what was said; send a new message.",
+    "response_not_found": "OpenAI's routes: there is no such response.",
+    "server_stopping": "The server drains; another one, or this one later, will answer.",
+    "too_many_requests": "The caller has too many requests or streams, or asks too often.",
+    "too_many_sessions": "MCP has as many sessions as it takes.",
+    "unauthorized": "Who calls is unknown.",
+    "unknown_run": "There is none, or it is another tenant's.",
+    "unknown_session": "MCP: the session has ended, or is somebody else's.",
+    "unknown_ticket": "There is none, or it is another run's.",
+    "unsupported_media_type": "Send `application/json`.",
 }
 
 
@@ -444,6 +584,101 @@ def provider_table() -> str:
         needs = f"`awaken[{extra}]`" if extra else ""
         rows.append((f"`{name}`", f"`{known.adapter}`", known.base_url or "", needed, needs))
     return table(("provider", "adapter", "address", "key", "extra"), rows)
+
+
+def route_table(*tags: str, is_own_path: bool = False) -> str:
+    """The routes of a protocol, in their order; paths of one agent alone may be left out."""
+    rows = [
+        (route.method, f"`{route.path}`", str(route.access), _taken(route), route.summary)
+        for route in AgentRuntime().asgi().routes
+        if route.tag in tags and not (is_own_path and "{tenant}" in route.path)
+    ]
+    _required("routes" if rows else "", f"A protocol with the tags {tags}")
+    return table(("method", "path", "scope", "takes", "what it does"), rows)
+
+
+def _taken(route: ApiRoute) -> str:
+    body = "" if route.body in (None, bytes) else f"`{route.body.__name__}`"
+    fields = msgspec.structs.fields(route.query) if route.query is not None else ()
+    query = [f"`?{field.encode_name}`" for field in fields if f"{{{field.name}}}" not in route.path]
+    headers = [f"`{name}`" for name in route.headers]
+    return ", ".join([*([body] if body else []), *query, *headers])
+
+
+def metric_table() -> str:
+    """Everything that `/metrics` tells, from what a server really says."""
+    labels = {it.name: ", ".join(f"`{name}`" for name in it.labels) for it in _families()}
+    text = asyncio.run(_exposition())
+    found = re.findall(r"# HELP (\w+) (.*)\n# TYPE \w+ (\w+)", text)
+    rows = [
+        (f"`{name}`", kind, labels.get(name) or _shown_labels(name, text), about)
+        for name, about, kind in found
+    ]
+    return table(("metric", "kind", "labels", "counts"), rows)
+
+
+def _families() -> list[Any]:
+    return list(Observations().families())
+
+
+def _shown_labels(name: str, text: str) -> str:
+    shown = re.search(rf"^{name}{{(.*)}}", text, re.MULTILINE)
+    return ", ".join(f"`{it}`" for it in re.findall(r"(\w+)=", shown[1])) if shown else ""
+
+
+async def _exposition() -> str:
+    async with AgentRuntime() as runtime:
+        app = runtime.asgi()
+        (route,) = (it for it in app.routes if it.path == "/metrics")
+        call = Call(view=runtime.view("docs"), principal=LOCAL, path={}, headers={})
+        reply: Any = await route.handle(call)
+        return str(reply.body.decode())
+
+
+def variable_table() -> str:
+    """Every environment variable that the package reads, keys of model vendors left out."""
+    found = {it for it in _constants() if _VARIABLE.fullmatch(it)} - {*OWN_VARIABLES}
+    for name in found:
+        _required(VARIABLES.get(name, ""), name)
+    rows = [(f"`{name}`", about) for name, about in VARIABLES.items() if name in found]
+    return table(("variable", "meaning"), rows)
+
+
+def _constants() -> Iterator[str]:
+    """Every text in the package that is a value of its own."""
+    for node in _source():
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def _source() -> Iterator[ast.AST]:
+    for path in sorted(Path(*awaken.__path__).rglob("*.py")):
+        yield from ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def refusal_table() -> str:
+    """The codes of refusals that are no errors of the package; A2A has names of its own."""
+    found = {code: status for status, code in _refusals() if not code.isupper()}
+    rows = [
+        (f"`{code}`", str(found[code]), _required(REFUSALS.get(code, ""), f"Refusal '{code}'"))
+        for code in sorted(found)
+    ]
+    return table(("code", "status", "meaning"), rows)
+
+
+def _refusals() -> Iterator[tuple[int, str]]:
+    for node in _source():
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            continue
+        match node.args[:2]:
+            case [ast.Constant(int(status)), ast.Constant(str(code))] if node.func.id == "Problem":
+                yield status, code
+
+
+def status_table() -> str:
+    """The statuses of errors: the first class that fits counts."""
+    rows = [(f"`{kind.code}`", f"`{kind.__name__}`", str(status)) for kind, status in STATUSES]
+    return table(("code", "class", "status"), rows)
 
 
 def key_table() -> str:
@@ -662,6 +897,8 @@ def _dataclass_default(field: dataclasses.Field[Any]) -> str:
 
 
 def _value(value: object) -> str:
+    if isinstance(value, RateLimit):
+        return f"`{value.per_s:g}` a second, `{value.burst}` at once"
     if isinstance(value, str):
         return f"`{str(value)!r}`" if len(value) <= LONG_TEXT else "a text"
     return f"`{value!r}`" if not isinstance(value, msgspec.Struct) else "its defaults"
@@ -719,6 +956,28 @@ PARTS: dict[str, Callable[[], str]] = {
     "tool-context-attributes": lambda: attribute_table(ToolContext),
     "tool-context-members": lambda: members(ToolContext),
     "tool-state": lambda: f"{class_text(ToolState)}\n\n{members(ToolState)}",
+    "server-config": lambda: struct_table(ServerConfig),
+    "server-limits": lambda: struct_table(ServerLimits),
+    "rate-limit": lambda: struct_table(RateLimit),
+    "token-spec": lambda: struct_table(TokenSpec),
+    "jwt-config": lambda: struct_table(JwtConfig),
+    "metrics": metric_table,
+    "variables": variable_table,
+    "refusals": refusal_table,
+    "statuses": status_table,
+    "routes-native": lambda: route_table("runs", "threads", "tickets", "agents"),
+    "routes-ai-sdk": lambda: route_table("ai-sdk"),
+    "routes-ag-ui": lambda: route_table("ag-ui"),
+    "routes-a2a": lambda: route_table("a2a", is_own_path=True),
+    "routes-mcp": lambda: route_table("mcp"),
+    "routes-openai": lambda: route_table("openai"),
+    "routes-operations": lambda: route_table("operations", "server", "welcome"),
+    "body-start-run": lambda: struct_table(StartRun),
+    "body-new-message": lambda: struct_table(NewMessage),
+    "body-new-input": lambda: struct_table(NewInput),
+    "body-run-inputs": lambda: struct_table(RunInputs),
+    "body-mailbox-item": lambda: struct_table(MailboxItem),
+    "body-decision": lambda: struct_table(TicketDecision),
     "loop-keys": key_table,
     "loop-actions": action_table,
     "commands": commands,

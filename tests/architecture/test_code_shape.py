@@ -3,6 +3,7 @@
 import ast
 import io
 import tokenize
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ FUNCTION_LINES_MAX = 70
 PARAMETERS_MAX = 8
 PUBLIC_METHODS_MAX = 20
 LOOP_LINES_MAX = 150
-PRODUCT_LINES_MAX = 30_000
+CORE_LINES_MAX = 30_000
+ISLAND_LINES_MAX = 1_200
+ISLANDS = ("protocols", "providers", "extensions")
 TEST_KIT_LINES_MAX = 8_000
 NO_CODE = {
     tokenize.COMMENT,
@@ -24,7 +27,10 @@ NO_CODE = {
     tokenize.ENDMARKER,
 }
 FORBIDDEN_STEMS = {"utils", "util", "helpers", "common", "misc", "base", "core", "manager"}
-DEBT: dict[str, int] = {}  # "path" or "path::name" -> its current size; never raise a number
+DEBT: dict[str, int] = {  # "path" or "path::name" -> its current size; never raise a number
+    "awaken/stores/memory/store.py::MemoryStore": 21,  # The ports of a store, all in one class.
+    "awaken/stores/sql/store.py::SqlStore": 21,
+}
 
 FILES = sorted(SRC.rglob("*.py"))
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -101,12 +107,21 @@ def test_the_loop_can_be_read_in_one_sitting() -> None:
     assert len(text.splitlines()) <= LOOP_LINES_MAX
 
 
-def test_the_product_stays_small() -> None:
-    kit = SRC / "awaken" / "testing"
-    lines = {path: code_lines(path.read_text(encoding="utf-8")) for path in FILES}
-    kit_lines = sum(count for path, count in lines.items() if path.is_relative_to(kit))
-    assert 0 < kit_lines <= TEST_KIT_LINES_MAX
-    assert sum(lines.values()) - kit_lines <= PRODUCT_LINES_MAX
+def test_the_core_and_every_island_stay_small() -> None:
+    sizes: Counter[str] = Counter()
+    for path in FILES:
+        sizes[part_of(path)] += code_lines(path.read_text(encoding="utf-8"))
+    assert 0 < sizes.pop("testing") <= TEST_KIT_LINES_MAX
+    assert 0 < sizes.pop("core") <= CORE_LINES_MAX
+    assert {name: size for name, size in sizes.items() if size > ISLAND_LINES_MAX} == {}
+
+
+def part_of(path: Path) -> str:
+    """The test kit, an island that nobody imports, or the core that everybody has to know."""
+    package, *inside = path.relative_to(SRC / "awaken").parts
+    if package in ISLANDS and len(inside) > 1:
+        return f"{package}/{inside[0]}"
+    return package if package == "testing" else "core"
 
 
 def code_lines(text: str) -> int:

@@ -73,10 +73,12 @@ TESTING_NAMES = [
     "simulate_agent",
 ]
 RUNTIME_METHODS = [
+    "asgi",
     "cancel",
     "cancel_and_wait",
     "decide",
     "decide_all",
+    "drain",
     "get_run",
     "list_runs",
     "messages",
@@ -87,6 +89,7 @@ RUNTIME_METHODS = [
     "submit",
     "tickets",
     "undo_compaction",
+    "view",
     "wait",
 ]
 STORE_METHODS = {
@@ -105,7 +108,7 @@ STORE_METHODS = {
         "load_thread",
         "save_thread",
     ],
-    RunStore: ["find_ticket", "list_runs", "list_tickets", "load_run"],
+    RunStore: ["find_ticket", "list_run_tickets", "list_runs", "list_tickets", "load_run"],
     EventStore: ["delete_outbox", "list_events", "list_outbox"],
     MailboxStore: [
         "cancel_dispatch",

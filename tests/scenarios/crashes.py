@@ -198,7 +198,8 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _event(event: AgentEvent) -> dict[str, Any]:
-    return _without(msgspec.to_builtins(event), "message_id", "identity", "duration_ms")
+    ids = ("message_id", "ticket_id", "identity")
+    return _without(msgspec.to_builtins(event), *ids, "duration_ms")
 
 
 def _record(record: RunRecord | None) -> dict[str, Any]:

@@ -332,7 +332,7 @@ def test_a_cancel_that_was_accepted_holds_even_if_the_process_dies_at_once() -> 
         first = Process(store, SLOW, tools=[slow])
         handle = await first.engine.start(GO)
         await asyncio.sleep(2)
-        assert await first.engine.cancel("r")
+        assert await first.engine.cancel_active(next(iter(first.engine.active)))
         first.line.cut()
         with pytest.raises(Dead):
             await handle.result()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from awaken.contracts.bus import Signal, SignalKind
-from awaken.contracts.dispatch import DispatchStatus, InputMode, Release
+from awaken.contracts.dispatch import DispatchStatus, InputMode, Release, RunDispatch
 from awaken.contracts.errors import (
     AlreadyDecided,
     AwakenError,
@@ -15,6 +15,9 @@ from awaken.contracts.errors import (
     InvalidInput,
     UnknownTicket,
 )
+from awaken.contracts.messages import user
+from awaken.contracts.runs import RunRequest
+from awaken.contracts.storage import Commit
 from awaken.contracts.suspension import ToolCallResume
 from awaken.testing import simulate
 
@@ -272,6 +275,22 @@ def test_a_run_that_was_decided_and_not_continued_yet_can_be_cancelled() -> None
         assert await post.mailbox.cancel("r") is True
         await assert_cancelled(post)
         assert await post.claim() == (), "the continuation never starts"
+
+    played(scenario)
+
+
+def test_cancelling_a_run_leaves_input_alone_that_another_thread_has_under_its_id() -> None:
+    async def scenario(post: Post) -> None:
+        await post.wait_for_decisions()
+        request = RunRequest(agent_id="a", thread_id="other", messages=(user("hi"),))
+        foreign = RunDispatch(dispatch_id="d", thread_id="other", run_id="r", request=request)
+        # As two processes can leave it behind that write at the very same moment.
+        owed = {"commit_id": "c", "thread_id": "other", "expected_version": 0, "committed_at": 1}
+        await post.store.commit(Commit(enqueued=(foreign,), **owed))
+        assert await post.mailbox.cancel_run("r") is True
+        await assert_cancelled(post)
+        (claimed,) = await post.claim()
+        assert claimed.dispatch_id == "d"
 
     played(scenario)
 

@@ -29,9 +29,10 @@ from awaken import (
 from awaken.bootstrap.registries import registry_set
 from awaken.bootstrap.resumability import Resumability
 from awaken.bootstrap.upgrade import UpgradeReport, check_upgrade
+from awaken.cli.db import app as db_app
 from awaken.cli.upgrade import app as upgrade_app
 from awaken.contracts.dispatch import InputMode
-from awaken.contracts.errors import CorruptRecord
+from awaken.contracts.errors import CorruptRecord, StoreUnavailable, UnknownThread
 from awaken.contracts.lifecycle import NaturalEnd, RunStatus
 from awaken.contracts.loop_state import PENDING_ACTIONS
 from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall, user
@@ -163,8 +164,39 @@ def test_the_golden_store_of_this_version_can_be_made_again(tmp_path: Path) -> N
         stdout=subprocess.DEVNULL,
     )
     kept = Path(shutil.copy(GOLDEN / __version__ / "store.db", tmp_path / "kept.db"))
-    assert schema_of(made) == schema_of(kept)
+    # Reading opens both, which brings what is kept to the schema of today.
     assert asyncio.run(told_by(made)) == asyncio.run(told_by(kept))
+    assert schema_of(made) == schema_of(kept)
+
+
+def test_a_store_from_before_threads_had_tenants_keeps_them_from_now_on(store_file: Path) -> None:
+    app = golden_app("0.1.0")
+
+    async def scenario() -> None:
+        runtime = AgentRuntime([app.agent], store=f"sqlite:///{store_file}", has_worker=False)
+        async with runtime:
+            # What is there already is nobody's: an operator may go on with it, a tenant may not.
+            with pytest.raises(UnknownThread):
+                await runtime.run("traveller", "hello", thread_id="finished", tenant_id="ann")
+            await runtime.run("traveller", "hello", thread_id="finished")
+            await runtime.run("traveller", "hello", thread_id="new", tenant_id="ann")
+            listed = await runtime.store.list_threads(ThreadQuery(tenant_id="ann"))
+            assert [thread.id for thread in listed.items] == ["new"]
+            everything = (await runtime.store.list_threads(ThreadQuery())).items
+            assert {thread.id for thread in everything if thread.tenant_id is None} == {
+                "finished", "open", "queued", "waiting",
+            }  # fmt: skip
+
+    with closing(sqlite3.connect(store_file)) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (1,)
+    asyncio.run(scenario())
+    with closing(sqlite3.connect(store_file)) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+def test_a_file_of_an_older_schema_is_not_checked_but_named(store_file: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="its schema is 1, this version needs 2"):
+        asyncio.run(SqliteStore(store_file).check())
 
 
 def schema_of(path: Path) -> Any:
@@ -427,6 +459,9 @@ def test_the_command_lists_what_would_not_go_on_and_exits_with_one(
     good, bad = GOLDEN / version / "app.py", tmp_path / "bad_app.py"
     bad.write_text(APP.format(agent_id="someone"), "utf-8")
     url = f"sqlite:///{store_file}"
+    early = CliRunner().invoke(upgrade_app, ["check", str(good), "--store", url])
+    assert (early.exit_code, "run `awaken db migrate`" in early.output) == (1, True)
+    assert CliRunner().invoke(db_app, ["migrate", "--store", url]).exit_code == 0
     fine = CliRunner().invoke(upgrade_app, ["check", str(good), "--store", url])
     assert (fine.exit_code, fine.output) == (
         0,

@@ -56,8 +56,8 @@ MUTANTS = (
             ),
             (
                 "stores/memory/mailbox.py",
-                "            return self._claims.shown(known)\n        thread =",
-                "            return self._claims.shown(known)\n"
+                "        self._queues.check_run_id(dispatch)\n        thread =",
+                "        self._queues.check_run_id(dispatch)\n"
                 "        await asyncio.sleep(0)\n        thread =",
             ),
             (

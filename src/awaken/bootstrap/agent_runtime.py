@@ -1,9 +1,11 @@
 """`AgentRuntime`: the front door for developers."""
 
+import importlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
 from functools import partial
 from types import TracebackType
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from awaken.authoring.agents import Agent
 from awaken.contracts.backends import ExecutionBackend
@@ -41,9 +43,11 @@ from awaken.runtime.limits import Limits, ToolSlots
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.run import Services
 from awaken.runtime.system import SystemClock, Uuid7Source
+from awaken.services.control import RunControl
+from awaken.services.following import Following
+from awaken.services.view import Desk, TenantView
 
 from .arguments import check_names, check_optional_text, check_text, converted
-from .control import RunControl
 from .decisions import DecisionOptions, NamedDecision, decision_on, named_decisions
 from .node import Node
 from .providers import Connections, provider_clients
@@ -59,6 +63,10 @@ from .requests import (
     submission,
 )
 from .stores import opened_store, profiles_of
+
+if TYPE_CHECKING:
+    from awaken.server.app import ServerApp
+    from awaken.server.config import ServerConfig
 
 T = TypeVar("T")
 
@@ -141,10 +149,22 @@ class AgentRuntime:
             ),
             self._node.leases,
         )
-        self._control = RunControl(self._engine, self._node)
+        self._control = RunControl(self._engine, self._node.mailbox, self._have_worked)
+        following = Following(self._engine, self._control, self._node.bus, config.poll_ms)
+        self._desk = Desk(
+            engine=self._engine,
+            control=self._control,
+            following=following,
+            clock=self._clock,
+            ids=ids,
+        )
+        self._servers: list[ServerApp] = []
+        self._is_open = False
 
     async def __aenter__(self) -> "AgentRuntime":
         await self._node.open()
+        self._desk.following.open()
+        self._is_open = True
         if self._has_worker:
             self._node.start_worker(self._engine)
         return self
@@ -155,16 +175,61 @@ class AgentRuntime:
         _error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
+        self._is_open = False
+        try:
+            for server in self._servers:
+                await server.close()
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
         try:
             await self._node.close(self._stop_runs)
         finally:
             await self._connections.close()
+
+    def _have_worked(self) -> None:
+        # In memory nobody works before there is something to do.
+        if self._may_work:
+            self._node.start_worker(self._engine)
 
     async def _stop_runs(self) -> None:
         try:
             await self._engine.close()
         finally:
             await self._health.close()
+
+    def asgi(self, config: "ServerConfig | None" = None) -> "ServerApp":
+        """The whole server as an ASGI app, to serve or to mount anywhere.
+
+        It opens the runtime when nobody has, at the start of the server or the first request.
+        """
+        # Imported when it is asked for: a library that serves nothing needs no web server.
+        serving = importlib.import_module("awaken.bootstrap.serving")
+        app: ServerApp = serving.server_app(self._desk, self._opened, config)
+        self._servers.append(app)
+        return app
+
+    def view(self, principal_id: str) -> TenantView:
+        """Everything as one caller sees it, for protocols that are served over a pipe."""
+        return self._desk.view(None, principal_id)
+
+    async def drain(self, timeout_ms: int) -> None:
+        """Begin nothing new, and let what executes here end, but no longer than this.
+
+        Then streams that are still open end with `server_stopping`, and what still executes is
+        stopped as it is on leaving: given back where others can see it, else cancelled.
+        """
+        for server in self._servers:
+            server.drain()
+        self._node.stop_claiming()
+        await self._engine.settle(timeout_ms)
+        self._desk.following.close()
+        await self._engine.close()
+
+    async def _opened(self, stack: AsyncExitStack) -> None:
+        if not self._is_open:
+            await stack.enter_async_context(self)
 
     async def run(
         self,
@@ -230,11 +295,7 @@ class AgentRuntime:
         """
         request, delivery = submission(agent_id, input, thread_id, options)
         wanted = converted("mode", mode, InputMode)
-        receipt = await self._control.submit(request, wanted, delivery)
-        if self._may_work:
-            # In memory nobody works before there is something to do.
-            self._node.start_worker(self._engine)
-        return receipt
+        return await self._control.submit(request, wanted, delivery)
 
     async def wait(self, run_id: str, *, timeout_ms: int | None = None) -> RunResult:
         """Wait until a run ends or waits for a decision, wherever it executes.

@@ -1,11 +1,30 @@
-"""The demo: agents that work without any key, to look at before writing one's own."""
+"""The demo: agents that work without any key, to look at before writing one's own.
+
+With the scripted model, `RUN_WEATHER_TOOL` in a message calls that tool, and so on for the others.
+Agents that need an extension come with it: skills, a2a, phases, profile, genui and its kin.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from awaken.authoring.agents import Agent
+from awaken.authoring.frontend import FrontEndTool
 from awaken.authoring.functions import tool
+from awaken.contracts.inference import ContextWindowPolicy, Effort
+from awaken.contracts.specs import StopOnTool, TokenBudget
 from awaken.contracts.state import StateKey, StateScope
 from awaken.contracts.suspension import ResumeMode, SuspendTicket
 from awaken.contracts.tool_context import ToolContext
-from awaken.contracts.tools import ToolError
+from awaken.contracts.tools import ToolDescriptor, ToolError
+
+from .demo_settings import demo_settings
+
+Steps = Annotated[int, Meta(ge=1, le=1_000)]
+PauseMs = Annotated[int, Meta(ge=0, le=10_000)]
 
 NOTES: StateKey[tuple[str, ...], str] = StateKey(
     "demo.notes",
@@ -71,10 +90,16 @@ async def finish(summary: str) -> str:
 
 
 @tool(effect="none")
-async def progress_demo(ctx: ToolContext) -> str:
-    """Report progress in three steps."""
-    for done in (1, 2, 3):
-        ctx.progress("running", f"step {done} of 3", done / 3)
+async def progress_demo(ctx: ToolContext, steps: Steps = 3, pause_ms: PauseMs = 0) -> str:
+    """Report progress, step by step.
+
+    Args:
+        steps: How many steps it takes.
+        pause_ms: How long each step takes, in milliseconds.
+    """
+    for done in range(1, steps + 1):
+        await asyncio.sleep(pause_ms / 1000)
+        ctx.progress("running", f"step {done} of {steps}", done / steps)
     return "done"
 
 
@@ -90,6 +115,31 @@ async def ask_user_question(question: str, ctx: ToolContext) -> SuspendTicket:
     )
 
 
+@tool(effect="idempotent")
+async def delete_file(path: str, ctx: ToolContext) -> str | SuspendTicket:
+    """Delete a file, if a person approves. It only says so: the demo has no files.
+
+    Args:
+        path: The file's path.
+    """
+    if ctx.resume is None:
+        mode = ResumeMode.REPLAY_TOOL_CALL
+        return ctx.suspend(f"Delete '{path}'?", parameters={"path": path}, mode=mode)
+    return f"deleted {path}"
+
+
+set_background_color = FrontEndTool(
+    ToolDescriptor(
+        id="set_background_color",
+        description="Set the background colour of the page that the person looks at.",
+        parameters={
+            "type": "object",
+            "properties": {"color": {"type": "string", "description": "A CSS colour."}},
+            "required": ["color"],
+        },
+    )
+)
+
 TOOLS = (
     get_weather,
     get_stock_price,
@@ -99,13 +149,63 @@ TOOLS = (
     finish,
     progress_demo,
     ask_user_question,
+    set_background_color,
 )
 
 
-def demo_agents() -> list[Agent]:
-    """Agents on the scripted model: a general one, and one that may think only once."""
-    prompt = "You are a helpful assistant."
-    return [
-        Agent("default", model="scripted", instructions=prompt, tools=TOOLS),
-        Agent("limited", model="scripted", instructions=prompt, tools=TOOLS, max_rounds=1),
-    ]
+def demo_agents(environment: Mapping[str, str] = os.environ) -> list[Agent]:
+    """The demo's agents, the general one first, as the environment wants them.
+
+    Raises:
+        InvalidInput: A variable is malformed; names it.
+    """
+    settings = demo_settings(environment)
+    first = Agent(
+        settings.agent_id,
+        model=settings.model,
+        instructions=settings.prompt,
+        tools=TOOLS,
+        max_rounds=settings.max_rounds,
+        reasoning_effort=settings.effort,
+        description="Has every tool of the demo.",
+    )
+    usual: Any = {"model": settings.model, "instructions": settings.prompt, "tools": TOOLS}
+    others = [] if settings.is_minimal else _OTHERS.items()
+    return [first, *(Agent(name, **{**usual, **own}) for name, own in others if name != first.id)]
+
+
+_OTHERS: Mapping[str, Mapping[str, Any]] = {
+    "permission": {
+        "description": "Asks before it deletes; try RUN_DELETE_TOOL.",
+        "instructions": "You tidy up files. Every deletion needs a person's consent.",
+        "tools": [delete_file, ask_user_question],
+    },
+    "travel": {
+        "description": "Plans journeys.",
+        "instructions": "You plan journeys. Look the weather up before you recommend a place.",
+        "tools": [get_weather, append_note, ask_user_question],
+    },
+    "research": {
+        "description": "Researches shares.",
+        "instructions": "You research companies and shares, and keep notes of what you find.",
+        "tools": [get_stock_price, append_note],
+    },
+    "limited": {"description": "May think only once.", "max_rounds": 1},
+    "stopper": {
+        "description": "Stops when it calls finish; try RUN_FINISH_TOOL.",
+        "instructions": "Do what is asked, then call finish.",
+        "stop": [StopOnTool(tool_name="finish")],
+    },
+    "thinking": {"description": "Thinks before it answers.", "reasoning_effort": Effort.HIGH},
+    "creative": {
+        "description": "Writes, without tools.",
+        "instructions": "You are a writer. Answer with vivid images and unusual words.",
+        "tools": [],
+    },
+    "compact": {
+        "description": "Sums its history up early.",
+        "context_policy": ContextWindowPolicy(autocompact_threshold=800, min_recent_messages=2),
+    },
+    "budget": {"description": "May use 60 tokens.", "stop": [TokenBudget(max_total=60)]},
+}
+"""What each of the others has of its own."""

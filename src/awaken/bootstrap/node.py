@@ -72,6 +72,11 @@ class Node:
             self._worker.start()
             self._sweeper.start()
 
+    def stop_claiming(self) -> None:
+        """Begin nothing new that is queued; others will."""
+        if self._worker is not None:
+            self._worker.stop_claiming()
+
     async def close(self, stop_runs: Callable[[], Awaitable[None]] | None = None) -> None:
         """Stop claiming, drain, give back what is left, then let go of everything."""
         async with AsyncExitStack() as last_first:

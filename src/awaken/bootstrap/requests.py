@@ -13,6 +13,7 @@ from awaken.contracts.inference import InferenceOverride
 from awaken.contracts.messages import Message, user
 from awaken.contracts.runs import RunRequest
 from awaken.contracts.tools import ToolDescriptor
+from awaken.services.control import DeliveryOptions
 
 from .arguments import check_members, check_names, check_text, converted, listed
 from .decisions import finished_decision
@@ -37,17 +38,6 @@ class RunOptions(TypedDict, total=False):
     transport_request_id: str
     tenant_id: str
     budgets: Sequence[Budget]
-
-
-class DeliveryOptions(TypedDict, total=False):
-    """How queued input is delivered."""
-
-    priority: int
-    """0 goes first, 128 is usual."""
-    dedupe_key: str
-    """The same request under the same key is queued once."""
-    delay_ms: int
-    """How long it waits at least."""
 
 
 class SubmitOptions(RunOptions, DeliveryOptions, total=False):

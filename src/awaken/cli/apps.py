@@ -2,9 +2,10 @@
 
 import importlib.util
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from awaken.authoring.agents import Agent
 from awaken.contracts.errors import InvalidInput
@@ -16,17 +17,8 @@ def agents_at(place: str) -> list[Agent]:
     Raises:
         InvalidInput: The file does not exist, cannot be imported, or has no agent there.
     """
-    path, name = _split(place)
-    if name is None:
-        return agents_in(path)
-    module = imported(path)
-    value = getattr(module, name, None)
-    found = [value] if isinstance(value, Agent) else value
-    agents = list(found) if isinstance(found, Iterable) and not isinstance(found, str) else []
-    if not agents or not all(isinstance(agent, Agent) for agent in agents):
-        message = f"'{name}' in '{path}' is no agent; name an awaken.Agent or a list of them."
-        raise InvalidInput(message)
-    return agents
+    path, name = split_place(place)
+    return agents_among(vars(imported(path)), path, name)
 
 
 def agents_in(path: Path) -> list[Agent]:
@@ -35,10 +27,25 @@ def agents_in(path: Path) -> list[Agent]:
     Raises:
         InvalidInput: The file does not exist, cannot be imported, or defines no agent.
     """
-    agents = [value for value in vars(imported(path)).values() if isinstance(value, Agent)]
-    if not agents:
-        message = f"'{path}' defines no agent; assign an awaken.Agent to a name in it."
-        raise InvalidInput(message)
+    return agents_among(vars(imported(path)), path, None)
+
+
+def agents_among(values: Mapping[str, Any], path: Path, name: str | None) -> list[Agent]:
+    """The agents among what a file defines, or those under one name.
+
+    Raises:
+        InvalidInput: There is none.
+    """
+    if name is None:
+        agents = [value for value in values.values() if isinstance(value, Agent)]
+        problem = f"'{path}' defines no agent; assign an awaken.Agent to a name in it."
+    else:
+        value = values.get(name)
+        found = [value] if isinstance(value, Agent) else value
+        agents = list(found) if isinstance(found, Iterable) and not isinstance(found, str) else []
+        problem = f"'{name}' in '{path}' is no agent; name an awaken.Agent or a list of them."
+    if not agents or not all(isinstance(agent, Agent) for agent in agents):
+        raise InvalidInput(problem)
     return agents
 
 
@@ -65,6 +72,7 @@ def imported(path: Path) -> ModuleType:
     return module
 
 
-def _split(place: str) -> tuple[Path, str | None]:
+def split_place(place: str) -> tuple[Path, str | None]:
+    """The file of `FILE.py` or `FILE.py:NAME`, and the name."""
     path, colon, name = place.rpartition(":")
     return (Path(path), name) if colon and name.isidentifier() else (Path(place), None)

@@ -9,8 +9,11 @@ import typer.core
 import typer.main
 
 MODULES = {
+    "serve": "serve",
+    "acp": "acp",
     "run": "talking",
     "worker": "worker",
+    "mcp": "mcp",
     "submit": "sending",
     "steer": "sending",
     "decide": "deciding",

@@ -13,8 +13,9 @@ Cursor = Annotated[
     typer.Option("--cursor", help="Go on where a listing with the same filters has ended."),
 ]
 OfThread = Annotated[str | None, typer.Option("--thread", help="Only those of this thread.")]
+OfTenant = Annotated[str | None, typer.Option("--tenant", help="Only those of this tenant.")]
 
-__all__ = ["DEFAULT_LIMIT", "Cursor", "Limit", "OfThread", "missing", "placed"]
+__all__ = ["DEFAULT_LIMIT", "Cursor", "Limit", "OfTenant", "OfThread", "missing", "placed"]
 
 
 def placed(query: Q, cursor: str | None) -> Q:

@@ -14,7 +14,7 @@ from awaken.contracts.suspension import Ticket
 
 from .command_line import new_app
 from .desk import Desk, at_desk
-from .listing import DEFAULT_LIMIT, Cursor, Limit, OfThread, placed
+from .listing import DEFAULT_LIMIT, Cursor, Limit, OfTenant, OfThread, placed
 from .printing import as_json, dollars, ending_text, facts, moment, section, short, table
 
 EVENTS_AT_ONCE = 1000
@@ -26,6 +26,7 @@ app = new_app("Executions on threads.")
 @at_desk()
 async def list_runs(
     desk: Desk,
+    tenant: OfTenant = None,
     thread: OfThread = None,
     status: Annotated[
         RunStatus | None, typer.Option("--status", help="Only those in this status.")
@@ -34,8 +35,8 @@ async def list_runs(
     cursor: Cursor = None,
 ) -> None:
     """List runs, oldest first."""
-    query = placed(RunQuery(thread_id=thread, status=status, limit=limit), cursor)
-    desk.show_page(await desk.store.list_runs(query), _HEAD, _row)
+    query = RunQuery(tenant_id=tenant, thread_id=thread, status=status, limit=limit)
+    desk.show_page(await desk.store.list_runs(placed(query, cursor)), _HEAD, _row)
 
 
 @app.command("show")

@@ -1,14 +1,15 @@
 """`awaken run`: talk to an agent in this process."""
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from awaken.authoring.agents import Agent
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.demo import demo_agents
+from awaken.bootstrap.demo_settings import demo_providers
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.lifecycle import Failed
 
@@ -32,7 +33,10 @@ def run(
     """Talk to an agent in the terminal."""
     try:
         agents = agents_in(app_file) if app_file is not None else demo_agents()
-        worked = asyncio.run(_talk(agents, agent_id or agents[0].id, text))
+        runtime = AgentRuntime(
+            agents, providers=demo_providers(os.environ) if app_file is None else {}
+        )
+        worked = asyncio.run(_talk(runtime, agent_id or agents[0].id, text))
     except AwakenError as error:
         complain(f"awaken: {plain(error)}")
         raise typer.Exit(MISUSED) from error
@@ -40,9 +44,9 @@ def run(
         raise typer.Exit(REFUSED)
 
 
-async def _talk(agents: list[Agent], agent_id: str, text: str | None) -> bool:
+async def _talk(runtime: AgentRuntime, agent_id: str, text: str | None) -> bool:
     """Talk, and return whether it worked; in a conversation people see for themselves."""
-    async with AgentRuntime(agents=agents) as runtime:
+    async with runtime:
         # Before the greeting: it would promise an agent that is not there.
         runtime.registry.snapshot().resolve(agent_id)
         if text is None:

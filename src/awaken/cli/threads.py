@@ -12,7 +12,7 @@ from awaken.contracts.threads import Thread
 
 from .command_line import new_app
 from .desk import Desk, at_desk
-from .listing import DEFAULT_LIMIT, Cursor, Limit, missing, placed
+from .listing import DEFAULT_LIMIT, Cursor, Limit, OfTenant, missing, placed
 from .printing import ending_text, facts, moment, plain, section, short, table
 
 RUNS_SHOWN = 5
@@ -26,6 +26,7 @@ ThreadId = Annotated[str, typer.Argument(metavar="ID", help="The thread's id.")]
 @at_desk()
 async def list_threads(
     desk: Desk,
+    tenant: OfTenant = None,
     resource: Annotated[
         str | None, typer.Option("--resource", help="Only those of this owner.")
     ] = None,
@@ -36,8 +37,8 @@ async def list_threads(
     cursor: Cursor = None,
 ) -> None:
     """List threads, most recently updated first."""
-    query = placed(ThreadQuery(resource_id=resource, parent_id=parent, limit=limit), cursor)
-    desk.show_page(await desk.store.list_threads(query), THREAD_HEAD, _row)
+    query = ThreadQuery(tenant_id=tenant, resource_id=resource, parent_id=parent, limit=limit)
+    desk.show_page(await desk.store.list_threads(placed(query, cursor)), THREAD_HEAD, _row)
 
 
 @app.command("show")
@@ -107,6 +108,7 @@ def _text(
         (
             ("thread", thread.id),
             ("title", metadata.title),
+            ("tenant", thread.tenant_id),
             ("owner", thread.resource_id),
             ("parent", thread.parent_thread_id),
             ("created", moment(metadata.created_at)),

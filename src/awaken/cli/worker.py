@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-import sys
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +11,9 @@ import typer
 from awaken.authoring.agents import Agent
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.demo import demo_agents
+from awaken.bootstrap.demo_settings import demo_providers
 from awaken.bootstrap.node import bus_of
+from awaken.contracts.models import ProviderSpec
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.storage import Store
 from awaken.mailbox.config import MailboxConfig
@@ -20,6 +22,7 @@ from .apps import agents_at
 from .command_line import new_app
 from .desk import IsJson, StoreUrl, reporting
 from .finished_runs import FinishedRuns
+from .logs import log_to_stderr
 from .printing import as_json, ending_text, out, plain
 from .stop_signals import stop_signals
 from .stores import store_at
@@ -64,18 +67,26 @@ def worker(  # noqa: PLR0913 - typer makes an option of each parameter
     The first signal drains: nothing new is begun, and what does not end in time is given back
     for another worker. The second one exits at once.
     """
-    _log_to_stderr(logging.INFO if is_verbose else logging.WARNING)
+    log_to_stderr(logging.INFO if is_verbose else logging.WARNING)
     with reporting(is_json=is_json):
         store = store_at(store_url)
         agents = demo_agents() if app_place is None else agents_at(app_place)
+        providers = demo_providers(os.environ) if app_place is None else {}
         config = configured(concurrency, lease_ms, drain_ms)
-        asyncio.run(_work(agents, store, config, _Lines(is_json=is_json, is_verbose=is_verbose)))
+        lines = _Lines(is_json=is_json, is_verbose=is_verbose)
+        asyncio.run(_work(agents, providers, store, config, lines))
 
 
-async def _work(agents: list[Agent], store: Store, config: MailboxConfig, lines: "_Lines") -> None:
+async def _work(
+    agents: list[Agent],
+    providers: Mapping[str, ProviderSpec],
+    store: Store,
+    config: MailboxConfig,
+    lines: "_Lines",
+) -> None:
     bus = FinishedRuns(bus_of(store), store, lines.finished)
     with stop_signals() as stop:
-        async with AgentRuntime(agents, store=store, bus=bus, mailbox=config):
+        async with AgentRuntime(agents, providers=providers, store=store, bus=bus, mailbox=config):
             lines.ready(store, agents, config)
             await stop.wait()
             lines.draining()
@@ -115,20 +126,6 @@ class _Lines:
 
     def _say(self, document: Any, text: str) -> None:
         out(as_json(document, indent=None) if self._is_json else plain(text))
-
-
-class _PlainFormatter(logging.Formatter):
-    """Log lines with everything invisible spelled out: errors quote what models wrote."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """One record; only its own line breaks stay."""
-        return "\n".join(plain(line) for line in super().format(record).split("\n"))
-
-
-def _log_to_stderr(level: int) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_PlainFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=level, handlers=[handler])
 
 
 def configured(concurrency: int, lease_ms: int, drain_ms: int) -> MailboxConfig:

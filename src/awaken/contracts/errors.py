@@ -2,7 +2,7 @@
 
     AwakenError                    code: stable string · retryable: may the same call succeed later
     ├── UsageError                 the caller is wrong
-    │   ├── UnknownAgent  UnknownRun  UnknownTicket
+    │   ├── UnknownAgent  UnknownThread  UnknownRun  UnknownTicket
     │   ├── InvalidInput  InvalidSpec  IllegalTransition
     │   ├── ThreadBusy  AlreadyDecided  InvalidResume  UnsupportedFeature
     │   └── DuplicateRegistration  UnknownReference  InvalidPluginConfig
@@ -46,11 +46,19 @@ class UnknownAgent(UsageError):
     agent_id: str
 
 
+class UnknownThread(UsageError):
+    """No such thread exists, or it is not the tenant's who asks."""
+
+    code = "unknown_thread"
+    template = "thread not found: {thread_id}"
+    thread_id: str
+
+
 class UnknownRun(UsageError):
     """No such run exists."""
 
     code = "unknown_run"
-    template = "Run '{run_id}' does not exist."
+    template = "run not found: {run_id}"
     run_id: str
 
 

@@ -58,6 +58,8 @@ class ToolCallDone(Event, frozen=True, kw_only=True, tag="tool_call_done"):
     message_id: str = always("")
     result: ToolResult
     outcome: ToolCallOutcome
+    ticket_id: str | None = None
+    """What a suspended call waits on."""
 
 
 class ToolCallStreamDelta(Event, frozen=True, kw_only=True, tag="tool_call_stream_delta"):
@@ -205,6 +207,11 @@ class LoggedEvent(Record, frozen=True, kw_only=True):
 
     seq: int
     """1-based and contiguous within the thread; the cursor of every reader."""
-    run_id: str | None
+    run_id: str | None = None
     event: AgentEvent
     created_at: int = 0
+
+
+def plain(item: AgentEvent | LoggedEvent) -> AgentEvent:
+    """The event itself, with or without a place in the log."""
+    return item.event if type(item) is LoggedEvent else item  # type: ignore[return-value]

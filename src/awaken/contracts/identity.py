@@ -34,6 +34,7 @@ class Adapter(StrEnum):
     AG_UI = "ag_ui"
     A2A = "a2a"
     MCP = "mcp"
+    OPENAI = "openai"
 
 
 def present(value: str | None) -> str | None:

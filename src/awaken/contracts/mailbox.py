@@ -46,13 +46,16 @@ class MailboxStore(Protocol):
         """Queue a dispatch; it is durable before this returns.
 
         The status becomes `queued`, and epoch and creation time are stamped. A thread that does
-        not exist is created. The same dispatch again, or another one with the same dedupe key and
-        the same request hash, changes nothing and returns the first.
+        not exist is created, for the tenant of the request. The same dispatch again, or another
+        one with the same dedupe key and the same request hash, changes nothing and returns the
+        first.
 
         Raises:
             AlreadyExists: The dispatch id is used for something else.
             DedupeConflict: The dedupe key was used for another request.
             QueueFull: The thread has `backlog_max` queued dispatches.
+            UnknownThread: The request's tenant does not own the thread.
+            InvalidResume: It asks for a run id that a run or another dispatch has.
             InvalidRecord: An id is blank.
         """
         ...
@@ -145,6 +148,7 @@ class MailboxStore(Protocol):
         Raises:
             DedupeConflict: The dedupe key was used for another request; nothing was changed.
             AlreadyExists: The dispatch id is used for something else; nothing was changed.
+            InvalidResume: It asks for a run id that is used; nothing was changed.
         """
         ...
 

@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 DEFAULT_LIMIT = 50
 LIMIT_MAX = 200
+OFFSET_MAX = 2**53 - 1
+"""Beyond it nothing can be; cursors come back from outside."""
 
 
 class Order(StrEnum):
@@ -40,7 +42,7 @@ class _Listing(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "limit", min(max(self.limit, 1), LIMIT_MAX))
-        msgspec.structs.force_setattr(self, "offset", max(self.offset, 0))
+        msgspec.structs.force_setattr(self, "offset", min(max(self.offset, 0), OFFSET_MAX))
 
 
 class MessageQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="messages"):
@@ -54,23 +56,29 @@ class MessageQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="
 
 
 class ThreadQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="threads"):
-    """Threads by owner or parent; `roots_only` keeps those without a parent."""
+    """Threads by tenant, owner or parent; `roots_only` keeps those without a parent."""
 
+    tenant_id: str | None = None
     resource_id: str | None = None
     parent_id: str | None = None
     roots_only: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        msgspec.structs.force_setattr(self, "resource_id", present(self.resource_id))
-        msgspec.structs.force_setattr(self, "parent_id", present(self.parent_id))
+        for name in ("tenant_id", "resource_id", "parent_id"):
+            msgspec.structs.force_setattr(self, name, present(getattr(self, name)))
 
 
 class RunQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="runs"):
-    """Runs by thread and status."""
+    """Runs by the tenant that owns their thread, by thread and status."""
 
+    tenant_id: str | None = None
     thread_id: str | None = None
     status: RunStatus | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        msgspec.structs.force_setattr(self, "tenant_id", present(self.tenant_id))
 
 
 class DispatchQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="dispatches"):
@@ -119,7 +127,7 @@ def at_cursor(query: Q, cursor: str) -> Q:
         padded = cursor + "=" * (-len(cursor) % 4)
         data = base64.b64decode(padded.encode(), altchars=b"-_", validate=True)
         made_for = msgspec.json.decode(data, type=AnyQuery)
-    except (ValueError, binascii.Error, msgspec.MsgspecError) as error:
+    except (ValueError, binascii.Error, msgspec.MsgspecError, RecursionError) as error:
         raise CursorInvalid(problem="it is malformed") from error
     if msgspec.structs.replace(query, offset=made_for.offset) != made_for:
         raise CursorInvalid(problem="it belongs to a query with other filters")

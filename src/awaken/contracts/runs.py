@@ -4,6 +4,7 @@ from enum import StrEnum
 from typing import Any
 
 from .budgets import Budget
+from .errors import InvalidResume
 from .identity import Adapter, RunMode, RunOrigin
 from .inference import InferenceOverride, TokenUsage
 from .lifecycle import RunStatus, Termination
@@ -69,6 +70,8 @@ class RunRecord(Record, frozen=True, kw_only=True):
     usage: TokenUsage = TokenUsage()
     bookmark: StoredValue | None = None
     """Where in a step the run is, in the runtime's own form, for whoever takes it over."""
+    log_start: int = 0
+    """The thread's latest event before the run began; the run's own come after it."""
     created_at: int = 0
     started_at: int | None = None
     finished_at: int | None = None
@@ -104,9 +107,14 @@ class RunRequest(Record, frozen=True, kw_only=True):
     session_id: str | None = None
     transport_request_id: str | None = None
     tenant_id: str | None = None
-    """Who pays; budgets of tenants are kept by it."""
+    """Who pays, and owns the thread that the run creates; threads of others are not found."""
     budgets: tuple[Budget, ...] = ()
     """Limits besides those of the agent and the runtime."""
+
+
+def used_run_id(run_id: str) -> InvalidResume:
+    """The refusal of a run id that another run has, or input that is queued for one."""
+    return InvalidResume(run_id=run_id, problem="a run with this id exists")
 
 
 class RunResult(Record, frozen=True, kw_only=True):

@@ -160,6 +160,8 @@ class CommitStore(Protocol):
             IllegalTransition: A run or a ticket would make an illegal move.
             AlreadyDecided: A ticket would get another decision.
             ThreadBusy: Another run of the thread has not ended.
+            InvalidResume: A new run has the id of input that was sent to another thread.
+            UnknownThread: A tenant's new run, dispatch or edit is for a thread that is not its own.
             CommitUnknown: The outcome could not be learned.
         """
         ...
@@ -201,6 +203,7 @@ class ThreadStore(Protocol):
         """Create a thread, or change its lineage and metadata; pointers and version stay.
 
         Raises:
+            UnknownThread: The thread exists, and is not of the tenant that is named.
             InvalidRecord: The parent is missing, or the lineage would form a cycle.
         """
         ...
@@ -240,8 +243,14 @@ class RunStore(Protocol):
         """Return a ticket, or None."""
         ...
 
-    async def list_tickets(self, thread_id: str | None = None) -> tuple[Ticket, ...]:
-        """Return the open tickets, oldest first, ties by id."""
+    async def list_tickets(
+        self, thread_id: str | None = None, *, tenant_id: str | None = None
+    ) -> tuple[Ticket, ...]:
+        """Return the open tickets, oldest first, ties by id; of a tenant, those on its threads."""
+        ...
+
+    async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
+        """Return all tickets of a run, also decided and closed ones, oldest first, ties by id."""
         ...
 
 

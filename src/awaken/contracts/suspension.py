@@ -62,6 +62,12 @@ class SuspendTicket(Record, frozen=True, kw_only=True):
     """The plugin whose gate asks, filled in by the runtime; blank when the tool itself asks."""
 
     @property
+    def is_question(self) -> bool:
+        """Whether the answer is the call's result; otherwise it is a permission."""
+        is_result = self.resume_mode is ResumeMode.USE_DECISION_AS_TOOL_RESULT
+        return is_result and not self.asked_by
+
+    @property
     def question(self) -> Question:
         """What tells two suspensions of one call apart."""
         return (self.asked_by, self.suspension.action, self.suspension.id)
@@ -105,6 +111,12 @@ class Ticket(Record, frozen=True, kw_only=True):
     """An earlier decision that the tool has not heard yet, because a gate asks in between."""
     created_at: int = 0
     updated_at: int = 0
+
+    @property
+    def is_question(self) -> bool:
+        """Whether the answer is the call's result; otherwise it is a permission."""
+        is_result = self.resume_mode is ResumeMode.USE_DECISION_AS_TOOL_RESULT
+        return is_result and not self.asked_by
 
     @property
     def question(self) -> Question:

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from .errors import UnknownThread
 from .identity import present
 from .lifecycle import RunStatus
 from .record import Record
@@ -23,6 +24,8 @@ class Thread(Record, frozen=True, kw_only=True):
     """A conversation."""
 
     id: str
+    tenant_id: str | None = None
+    """Who owns it; set when it is created, never changed."""
     resource_id: str | None = None
     parent_thread_id: str | None = None
     metadata: ThreadMetadata = ThreadMetadata()
@@ -35,6 +38,8 @@ class Thread(Record, frozen=True, kw_only=True):
     version: int = 0
     """Raised by one with every commit."""
     message_count: int = 0
+    event_seq: int = 0
+    """The place of the latest event in the log."""
 
     def normalized(self) -> "Thread":
         """Trim the lineage; blank means absent."""
@@ -42,6 +47,16 @@ class Thread(Record, frozen=True, kw_only=True):
         if resource == self.resource_id and parent == self.parent_thread_id:
             return self
         return msgspec.structs.replace(self, resource_id=resource, parent_thread_id=parent)
+
+    def check_tenant(self, tenant_id: str | None) -> None:
+        """Refuse a tenant that does not own the thread; whoever names none may use any.
+
+        Raises:
+            UnknownThread: The thread is another tenant's, or nobody's.
+        """
+        wanted = present(tenant_id)
+        if wanted is not None and wanted != self.tenant_id:
+            raise UnknownThread(thread_id=self.id)
 
     def touched(self, now_ms: int) -> "Thread":
         """Set the creation time once and the update time always."""

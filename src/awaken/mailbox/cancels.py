@@ -1,11 +1,16 @@
 """Cancelling, wherever a run is: queued, executing in some process, or waiting."""
 
+from collections.abc import Awaitable, Callable
+from enum import Enum, auto
+from functools import partial
+
 from awaken.contracts.bus import SignalKind
 from awaken.contracts.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.errors import LeaseLost, ThreadClaimed, VersionConflict
 from awaken.contracts.lifecycle import Cancelled
 from awaken.contracts.queries import LIMIT_MAX, DispatchQuery
 from awaken.contracts.runs import RunRecord
+from awaken.contracts.storage import Store
 from awaken.runtime.forced_end import Ending, forced_end
 
 from .services import MailboxServices
@@ -14,25 +19,36 @@ TRIES_MAX = 20
 """How often a run may change hands while we look for it; each time somebody else got on."""
 
 
-async def cancel(services: MailboxServices, id_: str, cause: str) -> bool:
-    """Cancel by dispatch, run or thread id; False when there is nothing to cancel (any more).
+class Named(Enum):
+    """What an id names that could be cancelled."""
 
-    An id that means two different runs means none.
-    """
-    store = services.store
-    dispatch = await store.find_dispatch(id_)
-    if dispatch is not None:
-        return await _cancel_run(services, dispatch.run_id, cause, dispatch.dispatch_id)
-    is_run = (
-        await store.load_run(id_) is not None or await store.find_dispatch_of_run(id_) is not None
-    )
+    DISPATCH = auto()
+    RUN = auto()
+    THREAD = auto()
+
+
+async def named(store: Store, id_: str) -> Named | None:
+    """What an id names; one that means two different runs means nothing."""
+    if await store.find_dispatch(id_) is not None:
+        return Named.DISPATCH
     thread = await store.load_thread(id_)
+    if not _is_live(await store.load_run(id_), await store.find_dispatch_of_run(id_)):
+        return None if thread is None else Named.THREAD
     opened = None if thread is None else thread.open_run_id
-    if is_run and opened not in (None, id_):
-        return False
-    if is_run:
-        return await _cancel_run(services, id_, cause)
-    return await _cancel_thread(services, id_, cause)
+    return Named.RUN if opened in (None, id_) else None
+
+
+async def cancel(services: MailboxServices, id_: str, cause: str) -> bool:
+    """Cancel by dispatch, run or thread id; False when there is nothing to cancel (any more)."""
+    match await named(services.store, id_):
+        case Named.DISPATCH:
+            return await _cancel_dispatch(services, id_, cause)
+        case Named.RUN:
+            return await cancel_run(services, id_, cause)
+        case Named.THREAD:
+            return await cancel_thread(services, id_, cause)
+        case None:
+            return False
 
 
 async def end_waiting(services: MailboxServices, thread_id: str, run_id: str, cause: str) -> bool:
@@ -52,46 +68,59 @@ async def end_waiting(services: MailboxServices, thread_id: str, run_id: str, ca
     return False
 
 
-async def _cancel_thread(services: MailboxServices, thread_id: str, cause: str) -> bool:
+async def cancel_thread(services: MailboxServices, thread_id: str, cause: str) -> bool:
     """Cancel the open run of a thread, or what is queued there if it has none."""
     store = services.store
     thread = await store.load_thread(thread_id)
     if thread is None:
         return False
     if thread.open_run_id is not None:
-        return await _cancel_run(services, thread.open_run_id, cause)
+        return await cancel_run(services, thread.open_run_id, cause)
     if await _ask_holder(services, thread_id, cause):
         return True
     query = DispatchQuery(thread_id=thread_id, status=DispatchStatus.QUEUED, limit=LIMIT_MAX)
     cancelled = 0
     while page := (await store.list_dispatches(query)).items:
         for dispatch in page:
-            cancelled += await store.cancel_dispatch(dispatch.dispatch_id) is not None
+            cancelled += await _withdraw(services, dispatch)
     return bool(cancelled)
 
 
-async def _cancel_run(
-    services: MailboxServices, run_id: str, cause: str, dispatch_id: str | None = None
+async def cancel_run(services: MailboxServices, run_id: str, cause: str) -> bool:
+    """Cancel a run where it is now; False when it has ended or does not exist."""
+    return await _cancel_delivered(
+        services, run_id, partial(services.store.find_dispatch_of_run, run_id), cause
+    )
+
+
+async def _cancel_dispatch(services: MailboxServices, dispatch_id: str, cause: str) -> bool:
+    find = partial(services.store.find_dispatch, dispatch_id)
+    dispatch = await find()
+    return dispatch is not None and await _cancel_delivered(services, dispatch.run_id, find, cause)
+
+
+async def _cancel_delivered(
+    services: MailboxServices,
+    run_id: str,
+    find: Callable[[], Awaitable[RunDispatch | None]],
+    cause: str,
 ) -> bool:
-    """Cancel a run where it is now; it may change hands meanwhile, so look until it holds."""
+    """Cancel a run and its delivery; it may change hands meanwhile, so look until it holds."""
     for _ in range(TRIES_MAX):
         run = await services.store.load_run(run_id)
-        dispatch = await _delivery(services, run_id, dispatch_id)
-        if run is not None and run.status.is_terminal:
-            return False
-        if run is None and (dispatch is None or dispatch.status.is_terminal):
+        dispatch = await find()
+        if not _is_live(run, dispatch):
             return False
         if await _try_to_cancel(services, run, dispatch, cause):
             return True
     return False
 
 
-async def _delivery(
-    services: MailboxServices, run_id: str, dispatch_id: str | None
-) -> RunDispatch | None:
-    if dispatch_id is not None:
-        return await services.store.find_dispatch(dispatch_id)
-    return await services.store.find_dispatch_of_run(run_id)
+def _is_live(run: RunRecord | None, dispatch: RunDispatch | None) -> bool:
+    """Whether a run has not ended, or waits to be begun."""
+    if run is not None:
+        return not run.status.is_terminal
+    return dispatch is not None and not dispatch.status.is_terminal
 
 
 async def _try_to_cancel(
@@ -101,7 +130,7 @@ async def _try_to_cancel(
     if run is None:
         assert dispatch is not None
         if dispatch.status is DispatchStatus.QUEUED:
-            return await services.store.cancel_dispatch(dispatch.dispatch_id) is not None
+            return await _withdraw(services, dispatch)
         return await _ask_holder(services, dispatch.thread_id, cause, dispatch.run_id)
     if await _ask_holder(services, run.thread_id, cause, run.run_id):
         return True
@@ -109,11 +138,20 @@ async def _try_to_cancel(
         await _end_by_force(services, run, cause)
     except (LeaseLost, ThreadClaimed, VersionConflict):
         return False
-    for dispatch_id in {run.dispatch_id, dispatch.dispatch_id if dispatch is not None else None}:
+    is_here = dispatch is not None and dispatch.thread_id == run.thread_id
+    for dispatch_id in {run.dispatch_id, dispatch.dispatch_id if dispatch and is_here else None}:
         if dispatch_id is not None:
             # What would have gone on with it has nothing to do any more.
             await services.store.cancel_dispatch(dispatch_id)
     await services.tell(SignalKind.RUN_CHANGED, run.thread_id, run.run_id)
+    return True
+
+
+async def _withdraw(services: MailboxServices, dispatch: RunDispatch) -> bool:
+    """Cancel what is queued, and tell those who wait for it; False when it is not any more."""
+    if await services.store.cancel_dispatch(dispatch.dispatch_id) is None:
+        return False
+    await services.tell(SignalKind.RUN_CHANGED, dispatch.thread_id, dispatch.run_id)
     return True
 
 

@@ -15,6 +15,7 @@ from awaken.contracts.errors import (
     InvalidTranscript,
     LeaseLost,
     UnknownAgent,
+    UnknownThread,
     UnknownTicket,
     UsageError,
 )
@@ -114,6 +115,10 @@ class Failures:
             await self._store.release(dispatch.dispatch_id, _token(dispatch), late)
             return
         release = Release(status=DispatchStatus.DEAD_LETTER, error=_reason(error))
+        if isinstance(error, UnknownThread):
+            # Neither the thread nor its run is the sender's: nothing is written there.
+            await self._store.release(dispatch.dispatch_id, _token(dispatch), release)
+            return
         termination = Failed(message=str(error), code=_code(error))
         run = await self._services.open_run(dispatch.thread_id)
         if run is not None and not is_own(run, dispatch):

@@ -16,7 +16,7 @@ from awaken.contracts.runs import DecisionReceipt, RunRecord, RunRequest
 from awaken.contracts.storage import Store
 from awaken.runtime.admission import check_id
 
-from .cancels import cancel, end_waiting
+from . import cancels
 from .config import MailboxConfig
 from .decisions import Decider, Decision
 from .queue_gauge import QueueGauge
@@ -57,16 +57,14 @@ class Mailbox:
             InvalidInput: Something is malformed; nothing was written, nothing cancelled.
             QueueFull: Too much waits; says when to try again.
             DedupeConflict: The key was used for another request; nothing was cancelled.
-            InvalidResume: No run of the thread waits.
+            InvalidResume: No run of the thread waits, or the run id that it asks for is used.
+            UnknownThread: The thread is not the tenant's who asks.
             UnknownRun: The run to resume does not exist.
             UnknownTicket: A decision names no ticket of the run that waits.
             AlreadyDecided: A ticket was decided otherwise.
         """
         delivery = Delivery(mode=mode, priority=priority, dedupe_key=dedupe_key, delay_ms=delay_ms)
         check_submission(request, delivery)
-        if request.run_id_hint is not None and dedupe_key is None:
-            # With a key it may be the same submission again, which the store tells.
-            await self._check_unused(request.run_id_hint)
         await self._gauge.take_place()
         match mode:
             case InputMode.QUEUE | InputMode.STEER:
@@ -100,7 +98,20 @@ class Mailbox:
         Returns False when there is nothing to cancel (any more).
         """
         check_id("dispatch, run or thread id", id_)
-        return await cancel(self.services, id_, cause)
+        return await cancels.cancel(self.services, id_, cause)
+
+    async def cancel_run(self, run_id: str, cause: str = "user") -> bool:
+        """Cancel a run, as `cancel` does; a thread or a dispatch of that id is left alone."""
+        return await cancels.cancel_run(self.services, run_id, cause)
+
+    async def cancel_thread(self, thread_id: str, cause: str = "user") -> bool:
+        """Cancel what a thread does, as `cancel` does; a run of that id is left alone."""
+        return await cancels.cancel_thread(self.services, thread_id, cause)
+
+    async def named(self, id_: str) -> cancels.Named | None:
+        """What an id names that could be cancelled."""
+        check_id("dispatch, run or thread id", id_)
+        return await cancels.named(self._store, id_)
 
     async def replay_dead_letter(self, dispatch_id: str) -> SubmitReceipt:
         """Queue a dead letter again, under a new id and with all its attempts; at most once.
@@ -132,12 +143,6 @@ class Mailbox:
         """List deliveries, oldest first."""
         return await self._store.list_dispatches(query)
 
-    async def _check_unused(self, run_id: str) -> None:
-        """Refuse a run id that was used before: what is sent under it would be lost."""
-        known = await self._store.find_dispatch_of_run(run_id) or await self._store.load_run(run_id)
-        if known is not None:
-            raise InvalidResume(run_id=run_id, problem="a run with this id exists")
-
     async def _dispatch(self, request: RunRequest, delivery: Delivery) -> RunDispatch:
         config = self.services.config
         dispatch = dispatch_for(
@@ -161,7 +166,7 @@ class Mailbox:
         # Changes nothing: it only tells which dispatch the store has for this request.
         receipt = await self._enqueue(dispatch)
         if thread is not None and thread.open_run_id and not receipt.is_duplicate:
-            await end_waiting(self.services, thread.id, thread.open_run_id, INTERRUPT)
+            await cancels.end_waiting(self.services, thread.id, thread.open_run_id, INTERRUPT)
         return receipt
 
     async def _resume(self, request: RunRequest, delivery: Delivery) -> SubmitReceipt:
@@ -193,6 +198,8 @@ class Mailbox:
             raise InvalidInput(what="The request", problem="it has no decision and no message")
         thread_id = request.thread_id or ""
         thread = await self._store.load_thread(thread_id)
+        if thread is not None:
+            thread.check_tenant(request.tenant_id)
         shown = None if thread is None else thread.open_run_id or thread.latest_run_id
         run_id = request.continue_run_id or shown
         if run_id is None:

@@ -83,19 +83,23 @@ class Worker:
             self._unsubscribe = self._services.bus.subscribe(self._hear)
             self._claiming = asyncio.create_task(self._claim_until_stopped(), name="claim loop")
 
+    def stop_claiming(self) -> None:
+        """Begin nothing new; what is executed goes on until `stop`."""
+        self._is_stopping = True
+        self._wake.set()
+
     async def stop(self) -> None:
         """Stop claiming, let runs end for `drain_ms`, then give the others back, not charged.
 
         Call it before the store is closed.
         """
-        self._is_stopping = True
+        self.stop_claiming()
         async with self._stopping:
             if self._claiming is not None:
                 await self._drain(self._claiming)
                 self._claiming = None
 
     async def _drain(self, claiming: asyncio.Task[None]) -> None:
-        self._wake.set()
         if self._unsubscribe is not None:
             self._unsubscribe()
         # What is being claimed now must be known here, or nobody would give it back.

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from awaken.contracts.deltas import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.inference import (
+    Effort,
     InferenceRequest,
     ModelEvent,
     Stop,
@@ -66,6 +67,15 @@ _DIRECTIVES = (
     _directive("RUN_STOCK_TOOL", "get_stock_price", {"symbol": "AAPL"}),
     _directive("RUN_TOOL_SEARCH_WEATHER", "ToolSearch", {"query": "select:get_weather"}),
     _directive("RUN_A2UI_TOOL", "render_a2ui", _A2UI_BATCH),
+    _directive("RUN_NOTE_TOOL", "append_note", {"note": "Buy milk"}),
+    _directive("RUN_INFO_TOOL", "serverInfo", {}),
+    _directive("RUN_FAILING_TOOL", "failingTool", {}),
+    _directive("RUN_FINISH_TOOL", "finish", {"summary": "All done"}),
+    _directive("RUN_PROGRESS_TOOL", "progress_demo", {"steps": 3}),
+    _directive("RUN_SLOW_TOOL", "progress_demo", {"steps": 60, "pause_ms": 500}),
+    _directive("RUN_QUESTION_TOOL", "askUserQuestion", {"question": "Which city do you mean?"}),
+    _directive("RUN_COLOR_TOOL", "set_background_color", {"color": "lavender"}),
+    _directive("RUN_DELETE_TOOL", "delete_file", {"path": "old-report.txt"}),
 )
 
 
@@ -74,7 +84,8 @@ class ScriptedProvider:
 
     In this order: a system prompt that mentions OpenUI Lang gets an OpenUI text; tool results
     get a text that repeats them; marks in the last user text (`RUN_WEATHER_TOOL`, …) become
-    calls of the tools that the request offers; anything else is quoted back.
+    calls of the tools that the request offers; anything else is quoted back. Asked to reason, it
+    first says what it was asked.
     """
 
     name = "scripted"
@@ -84,6 +95,8 @@ class ScriptedProvider:
         unread = _unread(request.messages)
         calls = _calls(request, unread)
         text = "" if calls else _answer(request, unread)
+        if _thinks(request):
+            yield ReasoningDelta(delta=f"I was asked: {unread.text[:_QUOTED_CHARS]}")
         for word in _WORDS.findall(text):
             yield TextDelta(delta=word)
         for call_id, directive in calls:
@@ -92,6 +105,11 @@ class ScriptedProvider:
         written = len(text) + sum(len(directive.arguments) for _, directive in calls)
         yield UsageReport(usage=_usage(request, read=len(unread.text), written=written))
         yield Stop(reason=StopReason.TOOL_USE if calls else StopReason.END_TURN)
+
+
+def _thinks(request: InferenceRequest) -> bool:
+    effort = request.overrides.reasoning_effort if request.overrides is not None else None
+    return effort not in (None, Effort.NONE)
 
 
 class _Unread(NamedTuple):

@@ -1,11 +1,12 @@
 """The runs that execute in this process: at most one per thread."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from awaken.contracts.errors import ThreadBusy
 from awaken.contracts.runs import RunResult
 
+from .latch import Latch
 from .leases import Lease
 from .run import Run
 
@@ -30,7 +31,7 @@ class ActiveRun:
         self.task: asyncio.Task[RunResult] | None = None
         """The run's own task; absent when it executes in its caller's."""
         self._outcome: asyncio.Future[RunResult] | None = None
-        self.released = asyncio.Event()
+        self.released = Latch()
         self._early_cause: str | None = None
         self._is_stopping = False
         self.lease: Lease | None = None
@@ -104,11 +105,13 @@ class ActiveRun:
 class ActiveRuns:
     """Slots by thread and by run. A slot is taken before anything is loaded."""
 
-    __slots__ = ("_by_run", "_by_thread")
+    __slots__ = ("_by_run", "_by_thread", "watchers")
 
     def __init__(self) -> None:
         self._by_thread: dict[str, ActiveRun] = {}
         self._by_run: dict[str, ActiveRun] = {}
+        self.watchers: dict[str, set[Callable[[], None]]] = {}
+        """Whom to call when a run of a thread is admitted, by thread."""
 
     def reserve(self, thread_id: str) -> ActiveRun:
         """Take the thread's slot.
@@ -133,6 +136,9 @@ class ActiveRuns:
             raise ThreadBusy(thread_id=self._by_run[run_id].thread_id, run_id=run_id)
         active.admit(run, lease)
         self._by_run[run_id] = active
+        if active.thread_id in self.watchers:
+            for watcher in tuple(self.watchers[active.thread_id]):
+                watcher()
 
     def release(self, active: ActiveRun) -> None:
         """Free the slot and wake those who wait for it."""

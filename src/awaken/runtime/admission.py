@@ -21,7 +21,7 @@ from awaken.contracts.loop_state import (
     RequestOptions,
 )
 from awaken.contracts.messages import Message, MessageMetadata, Role
-from awaken.contracts.runs import RunInput, RunRecord, RunRequest
+from awaken.contracts.runs import RunInput, RunRecord, RunRequest, used_run_id
 from awaken.contracts.storage import Checkout, Store
 from awaken.contracts.suspension import ToolCallState
 from awaken.contracts.threads import Thread
@@ -80,13 +80,19 @@ class Admission:
         """Select the agent and the run, and restore what they need.
 
         Raises:
+            UnknownThread: The thread is not the tenant's who asks.
             UnknownAgent: The agent is not registered.
             InvalidResume: The run to continue cannot be continued.
             ThreadBusy: Another run of the thread has not ended.
             UnsupportedFeature: The agent's backend cannot serve the request.
             UnknownTicket: A decision names no ticket of the run.
         """
-        checkout = await self._store.checkout(thread_id) or Checkout(thread=Thread(id=thread_id))
+        checkout = await self._store.checkout(thread_id)
+        if checkout is None:
+            checkout = Checkout(thread=Thread(id=thread_id))
+        else:
+            # A thread that somebody creates meanwhile is checked by the first commit.
+            checkout.thread.check_tenant(request.tenant_id)
         previous = await self._continued(request, checkout)
         pinned = self._registry.snapshot()
         agent_id = _selected_agent(request, checkout, previous)
@@ -142,7 +148,11 @@ class Admission:
                 continue
             record = await self._store.load_run(run_id)
             if record is not None and not (may_be_created and record.status is RunStatus.CREATED):
-                raise InvalidResume(run_id=run_id, problem="a run with this id exists")
+                raise used_run_id(run_id)
+            queued = await self._store.find_dispatch_of_run(run_id)
+            if queued is not None and queued.dispatch_id != present(request.dispatch_id):
+                # What is queued begins under its id; whoever queues it later is refused as well.
+                raise used_run_id(run_id)
             return run_id
         return self._services.ids.new_id()
 
@@ -187,7 +197,9 @@ class Admission:
             services=self._services,
             store=self._store,
             state=state,
-            journal=Journal(self._store, clock, feed, checkout.thread, writer),
+            journal=Journal(
+                self._store, clock, feed, checkout.thread, writer, self._services.commit_watchers
+            ),
             feed=feed,
             token=CancellationToken(),
             alarm=Alarm(),
@@ -224,6 +236,7 @@ class Admission:
         return RunRecord(
             run_id=run_id,
             thread_id=checkout.thread.id,
+            log_start=checkout.thread.event_seq,
             agent_id=agent.spec.id,
             parent_run_id=present(request.parent_run_id),
             parent_thread_id=present(request.parent_thread_id),

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -18,7 +19,6 @@ from awaken.contracts.events import AgentEvent
 from awaken.contracts.messages import Message
 from awaken.contracts.runs import (
     DecisionReceipt,
-    RunRecord,
     RunRequest,
     RunResult,
     SteerReceipt,
@@ -33,6 +33,7 @@ from .delivery import Decision, Deliver, Drop, End, RecoverFirst, continuation, 
 from .endings import Endings
 from .execution import Execution
 from .handles import RunHandle
+from .latch import Latch
 from .leases import Lease, LeaseBook
 from .resolution.registry import RegistryHandle
 from .results import recorded_result
@@ -124,16 +125,18 @@ class RunEngine:
                 await asyncio.shield(active.outcome())
                 return await self.execute(dispatch)
 
-    async def start(self, request: RunRequest) -> RunHandle:
-        """Start a request and return once the run is durable.
+    async def start(self, request: RunRequest, reader: EventReader | None = None) -> RunHandle:
+        """Start a request and return once the run is durable; a reader gets all its events.
 
         Raises:
             StorageError: The run could not be made durable.
         """
-        opened = asyncio.Event()
+        opened = Latch()
 
         def watch(run: Run) -> None:
             run.on_open = opened.set
+            if reader is not None:
+                run.feed.attach(reader)
 
         active, run = await self._execution.launch(request, watch)
         assert active.task is not None
@@ -143,38 +146,40 @@ class RunEngine:
             active.task.result()
         return RunHandle(active, run, self.store)
 
-    async def cancel(self, id_: str, cause: str = "user") -> bool:
-        """Cancel by run or thread id, also a run that waits.
+    async def cancel_active(self, active: ActiveRun, cause: str = "user") -> bool:
+        """Cancel what executes in a slot; False when it is ending otherwise already."""
+        is_cancelled = await self._ask(active, cause)
+        if is_cancelled or not _is_suspending(active):
+            return is_cancelled
+        # Nothing stops it from being written that the run waits; a waiting run is cancelled.
+        await active.released.wait()
+        return await self.cancel_waiting(active.run_id, cause)
 
-        Returns whether the run ends cancelled: False when there is none, or when it is ending
-        otherwise already.
+    async def cancel_waiting(self, run_id: str, cause: str = "user") -> bool:
+        """Cancel a run that waits; False when it does not.
+
+        Raises:
+            UnknownAgent: This process does not have its agent.
         """
-        active = self.active.find(id_)
-        if active is not None:
-            is_cancelled = await self._cancel_active(active, cause)
-            if is_cancelled or not _is_suspending(active):
-                return is_cancelled
-            # Nothing stops it from being written that the run waits; a waiting run is cancelled.
-            await active.released.wait()
-        record = await self._waiting_record(id_)
-        if record is None:
+        record = await self.store.load_run(run_id)
+        if record is None or not record.is_resumable_waiting:
             return False
         try:
             await self._execution.run_here(continuation(record), lambda run: _cancelled(run, cause))
         except ThreadBusy:
             # Somebody made it go on meanwhile.
             holder = self.active.of_thread(record.thread_id)
-            return holder is not None and holder.cancel(cause)
+            is_meant = holder is not None and holder.run_id in ("", run_id)
+            return holder is not None and is_meant and holder.cancel(cause)
         except InvalidResume:
             return False
         return True
 
-    async def cancel_and_wait(self, id_: str, timeout_ms: int = 5_000) -> bool:
-        """Cancel and wait until the thread is free; False when nothing ran or it takes too long."""
-        active = self.active.find(id_)
-        if active is None or _is_suspending(active):
-            return await self.cancel(id_)
-        await self._cancel_active(active, "user")
+    async def cancel_and_wait(self, active: ActiveRun, timeout_ms: int = 5_000) -> bool:
+        """Cancel what is in a slot and wait until its thread is free; False if that takes long."""
+        if _is_suspending(active):
+            return await self.cancel_active(active)
+        await self._ask(active, "user")
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await active.released.wait()
@@ -240,18 +245,21 @@ class RunEngine:
             raise UnknownRun(run_id=run_id)
         return await recorded_result(record, self.store, self.registry.snapshot())
 
+    async def settle(self, timeout_ms: int) -> None:
+        """Wait until nothing executes here, but no longer than this."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_ms / 1000):
+                while slots := list(self.active):
+                    await slots[0].released.wait()
+
     async def close(self, grace_ms: int = 0) -> None:
         """Let what executes here finish for a while, then stop it and wait for it.
 
         A run that holds a lease is given back, to be continued by another process; any other is
         cancelled.
         """
-        slots = list(self.active)
-        if slots and grace_ms > 0:
-            waits = [asyncio.create_task(active.released.wait()) for active in slots]
-            _, pending = await asyncio.wait(waits, timeout=grace_ms / 1000)
-            for wait in pending:
-                wait.cancel()
+        if grace_ms > 0:
+            await self.settle(grace_ms)
         while slots := list(self.active):
             for active in slots:
                 active.stop()
@@ -274,7 +282,7 @@ class RunEngine:
         finally:
             self.active.release(slot)
 
-    async def _cancel_active(self, active: ActiveRun, cause: str) -> bool:
+    async def _ask(self, active: ActiveRun, cause: str) -> bool:
         """Cancel what executes here; with a lease it stays cancelled if this process dies now."""
         run = active.run
         if active.lease is None or run is None or run.token.is_sealed:
@@ -316,14 +324,6 @@ class RunEngine:
         if ticket is None:
             raise UnknownTicket(ticket_id=ticket_id)
         return ticket
-
-    async def _waiting_record(self, id_: str) -> RunRecord | None:
-        """The waiting run of an id; one that means two different runs means none."""
-        thread = await self.store.load_thread(id_)
-        open_id = thread.open_run_id if thread is not None else None
-        records = [await self.store.load_run(run_id) for run_id in (id_, open_id) if run_id]
-        waiting = {it.run_id: it for it in records if it is not None and it.is_resumable_waiting}
-        return next(iter(waiting.values())) if len(waiting) == 1 else None
 
 
 def _is_suspending(active: ActiveRun) -> bool:

@@ -141,7 +141,8 @@ def _answers(
 def _held(checkout: Checkout, metadata: MessageMetadata, ids: IdSource) -> list[Message]:
     """Messages that the run was sent and had no place for; they stay in the thread."""
     stored = checkout.run_state.get(PENDING_MESSAGES.name)
-    held = () if stored is None else PENDING_MESSAGES.decode(stored)
+    pending = () if stored is None else PENDING_MESSAGES.decode(stored)
+    held = {message.id or number: message for number, message in enumerate(pending)}.values()
     # An id that is used already would make the commit impossible, and the run could never end.
     used = {message.id for message in checkout.messages} if held else set()
     return [

@@ -5,7 +5,7 @@ its id; it is never sent twice blindly.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -18,7 +18,7 @@ from awaken.contracts.errors import (
     StorageError,
     ThreadClaimed,
 )
-from awaken.contracts.events import AgentEvent
+from awaken.contracts.events import AgentEvent, LoggedEvent
 from awaken.contracts.messages import Message
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.state import StoredValue
@@ -40,17 +40,23 @@ class Journal:
 
     __slots__ = (
         "_announced", "_clock", "_feed", "_in_flight", "_lock", "_run_state", "_state", "_store",
-        "absorbed", "closed_by", "event_seq", "events", "lease", "messages", "on_claimed",
-        "thread_id", "tickets", "tool_records", "version", "writer",
+        "_watchers", "absorbed", "closed_by", "event_seq", "events", "lease", "messages",
+        "on_claimed", "thread_id", "tickets", "tool_records", "version", "writer",
     )  # fmt: skip
 
     def __init__(
-        self, store: CommitStore, clock: Clock, feed: EventFeed, thread: Thread, writer: str
+        self,
+        store: CommitStore,
+        clock: Clock,
+        feed: EventFeed,
+        thread: Thread,
+        writer: str,
+        watchers: Sequence[Callable[[Commit], None]] = (),
     ) -> None:
         self.thread_id = thread.id
         self.writer = writer
         self.version = thread.version
-        self.event_seq = 0
+        self.event_seq = thread.event_seq
         self.messages: list[Message] = []
         self.events: list[AgentEvent] = []
         self.tool_records: list[ToolRecord] = []
@@ -61,6 +67,8 @@ class Journal:
         self.lease: Lease | None = None
         self.on_claimed: Callable[[], None] | None = None
         """Called once the commit that takes the thread is durable."""
+        self._watchers = watchers
+        """Told of every commit once it is durable."""
         self.closed_by: AwakenError | None = None
         """Why nothing may be written any more."""
         self._state: dict[str, StoredValue | None] = {}
@@ -205,6 +213,7 @@ class Journal:
             tool_records=tuple(self.tool_records),
             tickets=tuple(self.tickets.values()) if self.tickets else (),
             events=tuple(self.events),
+            absorbed=tuple(self.absorbed),
         )
         return commit if self.lease is None else self._held(commit, self.lease, release)
 
@@ -214,11 +223,7 @@ class Journal:
             # A run whose only commit is its last one never takes the thread.
             return commit
         return msgspec.structs.replace(
-            commit,
-            fencing_token=lease.token,
-            claim=lease.claim,
-            release=release,
-            absorbed=tuple(self.absorbed),
+            commit, fencing_token=lease.token, claim=lease.claim, release=release
         )
 
     def _applied(self, commit: Commit, receipt: CommitReceipt) -> None:
@@ -229,6 +234,7 @@ class Journal:
         del self.messages[: len(commit.messages)]
         del self.events[: len(commit.events)]
         del self.tool_records[: len(commit.tool_records)]
+        del self.absorbed[: len(commit.absorbed)]
         for ticket in commit.tickets:
             if self.tickets[ticket.ticket_id] is ticket:
                 del self.tickets[ticket.ticket_id]
@@ -238,21 +244,28 @@ class Journal:
             self._run_state.clear()
         if self.lease is not None:
             self._applied_held(commit, self.lease)
-        self._show_durable()
+        for watch in self._watchers:
+            watch(commit)
+        if self._announced:
+            self._show_durable(commit.events, receipt.event_seq)
 
     def _applied_held(self, commit: Commit, lease: Lease) -> None:
-        del self.absorbed[: len(commit.absorbed)]
         if commit.claim is not None:
             lease.claim = None
             if self.on_claimed is not None:
                 self.on_claimed()
 
-    def _show_durable(self) -> None:
-        """Show what was announced, up to the first event that is not durable yet."""
+    def _show_durable(self, written: tuple[AgentEvent, ...], last: int) -> None:
+        """Show what was announced, up to the first event that is not durable yet.
+
+        What is in the log is shown with its place there, which is a reader's cursor.
+        """
         waiting = {id(event) for event in self.events} if self.events else ()
         announced, self._announced = self._announced, []
+        places = {id(event): seq for seq, event in enumerate(written, last - len(written) + 1)}
         for place, event in enumerate(announced):
             if id(event) in waiting:
                 self._announced = announced[place:]
                 return
-            self._feed.emit(event)
+            seq = places.get(id(event))
+            self._feed.emit(event if seq is None else LoggedEvent(seq=seq, event=event))

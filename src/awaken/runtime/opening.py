@@ -13,6 +13,7 @@ from .contexts import phase_context
 from .phases.commands import submit
 from .phases.runner import has_work, run_phase
 from .resolution.resolver import ResolvedAgent
+from .resume import has_decided
 from .run import Run
 from .spending.ledgers import keep_budgets
 from .tool_calls.settle import close_tickets, interrupt
@@ -108,7 +109,7 @@ def _take_in_messages(run: Run) -> None:
     """Append the request's messages; on a waiting run they take the place of its decisions."""
     messages = run.request.messages
     if messages and run.open_calls:
-        if run.request.decisions:
+        if has_decided(run):
             # The decided calls go on first; their results come before the messages.
             run.hold(messages)
             return

@@ -27,7 +27,7 @@ from awaken.contracts.phases import Phase
 from awaken.contracts.profile import ProfileAccess, ProfileStore
 from awaken.contracts.runs import RunRecord, RunRequest, Waiting
 from awaken.contracts.state import Clear, MutationBatch
-from awaken.contracts.storage import Store, StreamCheckpoint, ToolRecord
+from awaken.contracts.storage import Commit, Store, StreamCheckpoint, ToolRecord
 from awaken.contracts.suspension import Ticket
 from awaken.contracts.transcript import Transcript
 
@@ -61,6 +61,8 @@ class Services:
     prices: PriceList = field(default_factory=OwnPrices)
     budgets: tuple[Budget, ...] = ()
     """Those that every run is held to."""
+    commit_watchers: list[Callable[[Commit], None]] = field(default_factory=list)
+    """Told of every commit of a run once it is durable; they must not raise."""
 
 
 class UnfinishedAnswer(Protocol):
@@ -283,8 +285,15 @@ class Run:
         return bool(news)
 
     def hold(self, messages: Iterable[Message]) -> None:
-        """Keep messages for later: the transcript has no place for them while calls wait."""
-        self.state.update(PENDING_MESSAGES, (*self.state.get(PENDING_MESSAGES), *messages))
+        """Keep messages for later: the transcript has no place for them while calls wait.
+
+        One that is sent again is kept once: whoever sent it does not see it in the thread yet.
+        """
+        held = self.state.get(PENDING_MESSAGES)
+        known = {message.id for message in held if message.id}
+        fresh = tuple(message for message in messages if message.id not in known)
+        if fresh:
+            self.state.update(PENDING_MESSAGES, (*held, *fresh))
 
     def lose_lease(self) -> None:
         """Stop at once and write nothing more: somebody else has the thread."""

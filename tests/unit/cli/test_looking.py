@@ -20,11 +20,11 @@ SHOWN = (
 )
 
 
-def run_all(db: Path, agent_id: str, thread_ids: list[str]) -> None:
+def run_all(db: Path, agent_id: str, thread_ids: list[str], **options: str) -> None:
     async def ran() -> None:
         async with AgentRuntime(agents(), store=f"sqlite:///{db}", has_worker=False) as runtime:
             for thread_id in thread_ids:
-                await runtime.run(agent_id, "hi", thread_id=thread_id)
+                await runtime.run(agent_id, "hi", thread_id=thread_id, **options)
 
     asyncio.run(ran())
 
@@ -62,6 +62,32 @@ def test_filters_leave_out_what_does_not_fit(call: Call) -> None:
     assert ids(call, "dispatches", "list", "--status", "dead_letter") == ["d-dead"]
     assert ids(call, "dispatches", "list", "--thread", "t-waits") == []
     assert ids(call, "dead-letters", "list") == ["d-dead"]
+
+
+@pytest.mark.parametrize(("group", "key"), [("threads", "id"), ("runs", "thread_id")])
+def test_a_list_of_one_tenant_has_nothing_of_others(
+    call: Call, db: Path, group: str, key: str
+) -> None:
+    run_all(db, "plain", ["t-ann", "t-anna"], tenant_id="ann")
+    run_all(db, "plain", ["t-bob"], tenant_id="bob")
+
+    def listed(*options: str) -> set[str]:
+        items = call(group, "list", "--json", *options).document["items"]
+        return {item[key] for item in items}
+
+    assert listed("--tenant", "ann") == {"t-ann", "t-anna"}
+    assert listed("--tenant", "bob") == {"t-bob"}
+    assert listed("--tenant", "nobody") == set()
+    assert {"t-ann", "t-bob", "t-done"} <= listed()
+    page = call(group, "list", "--tenant", "ann", "--limit", "1", "--json").document
+    rest = listed("--tenant", "ann", "--limit", "1", "--cursor", page["next_cursor"])
+    assert rest | {page["items"][0][key]} == {"t-ann", "t-anna"}
+
+
+def test_a_thread_is_shown_with_its_tenant(call: Call, db: Path) -> None:
+    run_all(db, "plain", ["t-ann"], tenant_id="ann-gmbh")
+    assert "ann-gmbh" in call("threads", "show", "t-ann").out
+    assert call("threads", "show", "t-ann", "--json").document["thread"]["tenant_id"] == "ann-gmbh"
 
 
 def test_a_cursor_goes_on_where_the_page_ended(call: Call) -> None:

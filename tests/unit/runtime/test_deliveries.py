@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.contracts.errors import InvalidResume
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus
 from awaken.contracts.messages import user
 from awaken.contracts.runs import RunRecord, RunRequest, Waiting, WaitingReason
@@ -45,6 +46,14 @@ def thread(open_run: RunRecord | None = None) -> Checkout:
 def test_a_dispatch_for_a_run_that_has_ended_is_dropped(more: dict[str, Any]) -> None:
     done = run(status=RunStatus.DONE)
     assert delivery_of(dispatch(**more), thread(), done) == Drop(done)
+
+
+def test_input_whose_run_id_another_input_has_used_is_refused() -> None:
+    asked = dispatch(request=RunRequest(thread_id="t", run_id_hint="r"))
+    with pytest.raises(InvalidResume):
+        delivery_of(asked, thread(), run(status=RunStatus.DONE, dispatch_id="another"))
+    own = run(status=RunStatus.DONE, dispatch_id=asked.dispatch_id)
+    assert delivery_of(asked, thread(), own) == Drop(own)
 
 
 def test_a_new_run_gets_the_id_that_its_submitter_was_told() -> None:

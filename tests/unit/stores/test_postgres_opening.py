@@ -20,8 +20,11 @@ from awaken.contracts.errors import (
     StorageError,
     StoreTooNew,
     StoreUnavailable,
+    UnknownThread,
 )
+from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.profile import ProfileEntry
+from awaken.contracts.queries import ThreadQuery
 from awaken.contracts.storage import Store
 from awaken.contracts.threads import Thread
 from awaken.stores.postgres import PostgresStore
@@ -30,6 +33,7 @@ from awaken.stores.sql.session import Session
 from awaken.stores.sql.statements import migrations
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.store_conformance.writing import (
+    Writer,
     claim,
     dispatch,
     everything,
@@ -173,6 +177,25 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone() -> None:
     asyncio.run(check())
 
 
+def test_a_database_of_the_first_schema_is_brought_up_to_date_with_what_is_in_it() -> None:
+    async def check() -> None:
+        schema = new_schema()
+        async with opened(schema=schema) as store:
+            await store.commit(Writer(store).next(run=run(status=RunStatus.DONE)))
+            (before,) = (await store.list_threads(ThreadQuery())).items
+        # As the first version left it: without what came later.
+        await server().sql(f"ALTER TABLE {schema}.threads DROP COLUMN tenant_id")
+        await server().sql(f"UPDATE {schema}.facts SET value = '1' WHERE name = 'schema_version'")
+        async with opened(schema=schema) as store:
+            assert await store.load_thread(before.id) == before
+            await store.save_thread(Thread(id="new", tenant_id="ann"))
+            listed = await store.list_threads(ThreadQuery(tenant_id="ann"))
+            assert [thread.id for thread in listed.items] == ["new"]
+            await refusal(UnknownThread, store.save_thread(Thread(id=before.id, tenant_id="ann")))
+
+    asyncio.run(check())
+
+
 def test_a_store_may_be_opened_twice_and_closed_twice_and_opened_again() -> None:
     async def check() -> None:
         store = PostgresStore(server().url, schema=new_schema())
@@ -278,7 +301,7 @@ def test_a_read_sees_one_moment_and_can_change_nothing() -> None:
             assert await store.database.read(look)
 
             async def change(session: Session) -> None:
-                await session.run("add_thread", "thread-2", b"")
+                await session.run("add_thread", "thread-2", b"", None)
 
             await refusal(StoreUnavailable, store.database.read(change))
             assert await store.load_thread("thread-2") is None

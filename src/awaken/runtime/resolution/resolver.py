@@ -10,6 +10,7 @@ from awaken.authoring.output import OutputType
 from awaken.contracts.backends import ExecutionBackend
 from awaken.contracts.errors import (
     DuplicateRegistration,
+    InvalidInput,
     InvalidPluginConfig,
     UnknownAgent,
     UnknownReference,
@@ -18,7 +19,7 @@ from awaken.contracts.inference import InferenceOverride, ModelClient, ModelTool
 from awaken.contracts.models import ModelPool, RetryPolicy
 from awaken.contracts.plugins import Plugin
 from awaken.contracts.specs import AgentSpec
-from awaken.contracts.tools import Tool, ToolDescriptor
+from awaken.contracts.tools import Tool, ToolDescriptor, ToolInternalError
 from awaken.runtime.plugin_host.environment import ExecutionEnv
 from awaken.runtime.plugin_host.loop_actions import LoopActions
 from awaken.runtime.stopping import StopRules
@@ -67,8 +68,12 @@ class ResolvedAgent:
         return replace(self, models=tuple(routes))
 
     def with_frontend_tools(self, descriptors: Iterable[ToolDescriptor]) -> "ResolvedAgent":
-        """Return the agent with tools that the client executes; they replace ones of equal id."""
-        added = {descriptor.id: FrontEndTool(descriptor) for descriptor in descriptors}
+        """Return the agent with tools that the client executes; they replace ones of equal id.
+
+        Raises:
+            InvalidInput: One has no name, or its schema is none.
+        """
+        added = {descriptor.id: _frontend_tool(descriptor) for descriptor in descriptors}
         if not added:
             return self
         tools = {**self.tools, **added}
@@ -112,6 +117,17 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
         retry=spec.config("retry", RetryPolicy),
         diagnostics=diagnostics,
     )
+
+
+def _frontend_tool(descriptor: ToolDescriptor) -> FrontEndTool:
+    what = f"Frontend tool '{descriptor.id}'"
+    if not descriptor.id.strip():
+        raise InvalidInput(what=what, problem="its name is blank")
+    try:
+        return FrontEndTool(descriptor)
+    except ToolInternalError as error:
+        problem = str(error).removeprefix(error.prefix).removesuffix(".")
+        raise InvalidInput(what=what, problem=problem) from error
 
 
 def _unknown_agent(agent_id: str, known: str) -> UnknownAgent:

@@ -105,8 +105,11 @@ def write_result(
     """Write a result: a message that answers the call, or a ticket when it is suspended."""
     outcome = result.outcome
     if outcome is ToolCallOutcome.SUSPENDED:
-        _open_ticket(run, call, result.suspension or SuspendTicket(), is_gated=is_gated)
-        run.journal.announce(ToolCallDone(id=call.id, result=result, outcome=outcome))
+        wanted = result.suspension or SuspendTicket()
+        ticket_id = _open_ticket(run, call, wanted, is_gated=is_gated)
+        run.journal.announce(
+            ToolCallDone(id=call.id, result=result, outcome=outcome, ticket_id=ticket_id)
+        )
         return
     if outcome is ToolCallOutcome.FAILED:
         run.step_failures += 1
@@ -177,7 +180,7 @@ def put_states(run: Run, calls: Sequence[ToolCall], status: ToolCallStatus) -> N
     run.state.update(TOOL_CALL_STATES, tuple(states))
 
 
-def _open_ticket(run: Run, call: ToolCall, wanted: SuspendTicket, *, is_gated: bool) -> None:
+def _open_ticket(run: Run, call: ToolCall, wanted: SuspendTicket, *, is_gated: bool) -> str:
     now = run.services.clock.now_ms()
     before = run.tickets.get(call.id)
     held, mode = None, wanted.resume_mode
@@ -205,6 +208,7 @@ def _open_ticket(run: Run, call: ToolCall, wanted: SuspendTicket, *, is_gated: b
     run.tickets[call.id] = ticket
     run.journal.tickets[ticket.ticket_id] = ticket
     run.state.update(TOOL_CALL_STATES, (ToolCallState.of(ticket),))
+    return ticket.ticket_id
 
 
 def _resumed_payload(result: ToolResult) -> object:

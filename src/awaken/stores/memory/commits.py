@@ -1,12 +1,12 @@
 """How one commit is applied: first everything is checked, then nothing can fail any more."""
 
 from awaken.contracts.lifecycle import TicketStatus
-from awaken.contracts.runs import RunRecord
+from awaken.contracts.runs import RunRecord, used_run_id
 from awaken.contracts.state import StoredValue
 from awaken.contracts.storage import Commit, CommitReceipt
 from awaken.contracts.suspension import Ticket
 from awaken.stores.rules.commits import advance, check_commit, run_of
-from awaken.stores.rules.lineage import blank_thread
+from awaken.stores.rules.lineage import blank_thread, tenant_of
 from awaken.stores.rules.message_ids import foreign_ids
 
 from .claims import Claims
@@ -18,12 +18,15 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
     """Apply a commit whole, or raise and change nothing; see `CommitStore.commit`."""
     thread = tables.threads.get(commit.thread_id)
     if thread is None:
-        thread = StoredThread(blank_thread(commit.thread_id))
+        thread = StoredThread(blank_thread(commit.thread_id, tenant_of(commit)))
     elif commit.commit_id in thread.applied:
         return thread.receipt_again(commit)
     change = check_commit(thread, tables, commit)
+    run = commit.run
+    if run is not None and run.run_id not in tables.runs and tables.is_sent_elsewhere(run):
+        raise used_run_id(run.run_id)
     if commit.enqueued:
-        queues.check_all(commit.enqueued)
+        queues.check_all(commit.enqueued, thread.shown)
     held, before = thread.claim, thread.open_run
     receipt = advance(thread, commit, change)
     if thread.version == 1:

@@ -13,7 +13,7 @@ from .tables import StoredThread, Tables
 def save_thread(tables: Tables, thread: Thread) -> Thread:
     """Create a thread, or edit one; see `ThreadStore.save_thread`."""
     stored = tables.threads.get(thread.id)
-    old = blank_thread(thread.id) if stored is None else stored.shown
+    old = blank_thread(thread.id, thread.tenant_id) if stored is None else stored.shown
     shown = edited(tables.parents(), old, thread)
     if stored is None:
         stored = tables.threads[thread.id] = StoredThread(shown)

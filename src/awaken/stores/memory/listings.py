@@ -31,6 +31,8 @@ def list_threads(tables: Tables, query: ThreadQuery) -> Page[Thread]:
 
 
 def _fits_thread(thread: Thread, query: ThreadQuery) -> bool:
+    if query.tenant_id is not None and thread.tenant_id != query.tenant_id:
+        return False
     if query.resource_id is not None and thread.resource_id != query.resource_id:
         return False
     if query.parent_id is not None and thread.parent_thread_id != query.parent_id:
@@ -91,6 +93,9 @@ def list_runs(tables: Tables, query: RunQuery) -> Page[RunRecord]:
     if query.thread_id is not None:
         thread = tables.threads.get(query.thread_id)
         runs = [] if thread is None else [tables.runs[run_id] for run_id in thread.run_ids]
+    if query.tenant_id is not None:
+        threads, tenant = tables.threads, query.tenant_id
+        runs = [run for run in runs if threads[run.thread_id].shown.tenant_id == tenant]
     if query.status is not None:
         runs = [run for run in runs if run.status is query.status]
     runs.sort(key=lambda run: (run.created_at, run.run_id))

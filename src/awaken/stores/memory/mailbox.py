@@ -46,6 +46,7 @@ class MemoryMailbox:
         known = self._queues.known(dispatch)
         if known is not None:
             return self._claims.shown(known)
+        self._queues.check_run_id(dispatch)
         thread = self._tables.threads.get(dispatch.thread_id)
         if thread is not None:
             rules.check_backlog(dispatch.thread_id, len(thread.queue), backlog_max)
@@ -137,7 +138,10 @@ class MemoryMailbox:
             problem = f"it does not belong to thread '{thread_id}'"
             raise InvalidRecord(what=f"Dispatch '{then.dispatch_id}'", problem=problem)
         is_again = then is not None and self._queues.known(then) is not None
-        thread = self._queues.made_thread(thread_id)
+        if then is not None and not is_again:
+            self._queues.check_run_id(then)
+        tenant_id = None if then is None else then.request.tenant_id
+        thread = self._queues.made_thread(thread_id, tenant_id)
         # Sent again, it has done its work: it would drop what it queued the first time.
         dropped = () if is_again else self._claims.interrupt(thread, cause)
         if then is not None:

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.dispatch import DispatchStatus, InputMode, Release, RunDispatch
+from awaken.contracts.runs import used_run_id
+from awaken.contracts.threads import Thread
 from awaken.stores.rules import dispatches as rules
 from awaken.stores.rules.interrupts import is_stale
 from awaken.stores.rules.lineage import blank_thread
@@ -31,8 +33,8 @@ class Queues:
 
     # --- into the queue ---
 
-    def check_all(self, dispatches: Iterable[RunDispatch]) -> None:
-        """Judge what a commit wants to queue; nothing is changed.
+    def check_all(self, dispatches: Iterable[RunDispatch], own: Thread) -> None:
+        """Judge what a commit to its `own` thread wants to queue; nothing is changed.
 
         The backlog is not looked at: what a commit queues is owed, not asked for.
 
@@ -40,9 +42,14 @@ class Queues:
             StorageError: As `MailboxStore.enqueue` lists them.
         """
         together: dict[object, RunDispatch] = {}
+        owners = {own.id: own}
         for dispatch in dispatches:
             key = (dispatch.thread_id, dispatch.dedupe_key)
-            known = self.known(dispatch) or together.get(dispatch.dispatch_id)
+            known = self.known(dispatch)
+            # A thread that the commit makes belongs to whoever comes first.
+            owner = owners.setdefault(dispatch.thread_id, self._thread_of(dispatch))
+            owner.check_tenant(dispatch.request.tenant_id)
+            known = known or together.get(dispatch.dispatch_id)
             if known is None and dispatch.dedupe_key is not None:
                 known = together.get(key)
             if known is not None:
@@ -56,11 +63,23 @@ class Queues:
             StorageError: As `MailboxStore.enqueue` lists them.
         """
         rules.check_new(dispatch)
+        self._thread_of(dispatch).check_tenant(dispatch.request.tenant_id)
         known = self._tables.dispatches.get(dispatch.dispatch_id)
         if known is None and dispatch.dedupe_key is not None:
             key = (dispatch.thread_id, dispatch.dedupe_key)
             known = self._tables.dispatches.get(self._tables.dedupe_keys.get(key, ""))
         return None if known is None else rules.same_again(known, dispatch)
+
+    def check_run_id(self, dispatch: RunDispatch) -> None:
+        """Refuse a new dispatch that asks for a run id which is used.
+
+        Raises:
+            InvalidResume: A run or another dispatch has it.
+        """
+        run_id = dispatch.run_id
+        is_used = run_id in self._tables.runs or run_id in self._tables.run_dispatches
+        if is_used and rules.is_named_by_sender(dispatch):
+            raise used_run_id(run_id)
 
     def add(self, dispatch: RunDispatch) -> RunDispatch:
         """Queue a dispatch that was judged, unless it is there; its thread is made if needed."""
@@ -68,7 +87,7 @@ class Queues:
         if known is not None:
             return known
         thread_id, dispatch_id = dispatch.thread_id, dispatch.dispatch_id
-        thread = self.made_thread(thread_id)
+        thread = self.made_thread(thread_id, dispatch.request.tenant_id)
         self._arrived += 1
         self._tables.arrivals[dispatch_id] = self._arrived
         if dispatch.dedupe_key is not None:
@@ -79,7 +98,7 @@ class Queues:
         self.put(thread, fresh)
         return fresh
 
-    def made_thread(self, thread_id: str) -> StoredThread:
+    def made_thread(self, thread_id: str, tenant_id: str | None) -> StoredThread:
         """Return a thread, which is made if there is none.
 
         Raises:
@@ -87,9 +106,16 @@ class Queues:
         """
         thread = self._tables.threads.get(thread_id)
         if thread is None:
-            thread = StoredThread(blank_thread(thread_id))
+            thread = StoredThread(blank_thread(thread_id, tenant_id))
             self._tables.threads[thread_id] = thread
         return thread
+
+    def _thread_of(self, dispatch: RunDispatch) -> Thread:
+        """The dispatch's thread as it is, or as the dispatch would make it."""
+        thread = self._tables.threads.get(dispatch.thread_id)
+        if thread is not None:
+            return thread.shown
+        return blank_thread(dispatch.thread_id, dispatch.request.tenant_id)
 
     def put(self, thread: StoredThread, dispatch: RunDispatch) -> None:
         """Queue a dispatch at its place."""

@@ -130,10 +130,22 @@ class MemoryStore(MemoryMailbox):
         """Return a ticket, or None."""
         return self._tables.tickets.get(ticket_id)
 
-    async def list_tickets(self, thread_id: str | None = None) -> tuple[Ticket, ...]:
+    async def list_tickets(
+        self, thread_id: str | None = None, *, tenant_id: str | None = None
+    ) -> tuple[Ticket, ...]:
         """Return the open tickets, oldest first."""
-        tickets = self._tables.open_tickets.values()
+        tickets, threads = self._tables.open_tickets.values(), self._tables.threads
         found = [ticket for ticket in tickets if thread_id in (None, ticket.thread_id)]
+        if tenant_id is not None:
+            found = [it for it in found if threads[it.thread_id].shown.tenant_id == tenant_id]
+        return tuple(sorted(found, key=lambda ticket: (ticket.created_at, ticket.ticket_id)))
+
+    async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
+        """Return all tickets of a run, oldest first."""
+        thread = self._tables.threads.get(thread_id)
+        ids = () if thread is None else thread.ticket_ids
+        known = [self._tables.tickets[ticket_id] for ticket_id in ids]
+        found = [ticket for ticket in known if ticket.run_id == run_id]
         return tuple(sorted(found, key=lambda ticket: (ticket.created_at, ticket.ticket_id)))
 
     async def list_events(

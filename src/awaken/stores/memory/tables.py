@@ -170,6 +170,11 @@ class Tables:
         """Return a dispatch of any thread."""
         return self.dispatches.get(dispatch_id)
 
+    def is_sent_elsewhere(self, run: RunRecord) -> bool:
+        """Whether a dispatch on another thread than the run's names the run."""
+        named = self.run_dispatches.get(run.run_id, ())
+        return any(self.dispatches[id_].thread_id != run.thread_id for id_ in named)
+
     def parents(self) -> Mapping[str, str | None]:
         """The parent of each thread."""
         return _Parents(self.threads)

@@ -43,6 +43,12 @@ def check_new(dispatch: RunDispatch) -> None:
             raise InvalidRecord(what="Dispatch", problem=f"its {name} is blank")
 
 
+def is_named_by_sender(dispatch: RunDispatch) -> bool:
+    """Whether whoever sent it chose the id of the run that it begins; others are new by nature."""
+    request = dispatch.request
+    return request.run_id_hint == dispatch.run_id and request.continue_run_id is None
+
+
 def same_again(known: RunDispatch, dispatch: RunDispatch) -> RunDispatch:
     """Return the known dispatch when a new one asks for the same.
 

@@ -61,6 +61,7 @@ class ThreadHead:
         shown, metadata, latest = self.shown, self.shown.metadata, self.latest_run
         return Thread(
             id=shown.id,
+            tenant_id=shown.tenant_id,
             resource_id=shown.resource_id,
             parent_thread_id=shown.parent_thread_id,
             metadata=ThreadMetadata(
@@ -75,6 +76,7 @@ class ThreadHead:
             latest_run_updated_at=0 if latest is None else latest.updated_at,
             version=self.version,
             message_count=self.message_count,
+            event_seq=self.event_seq,
         )
 
 

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 import msgspec
 
 from awaken.contracts.errors import InvalidRecord
+from awaken.contracts.identity import present
+from awaken.contracts.storage import Commit
 from awaken.contracts.threads import Thread, ThreadMetadata
 
 Parents = Mapping[str, str | None]
@@ -28,14 +30,16 @@ def check_parent(parents: Parents, thread_id: str, parent_id: str | None) -> Non
 
 
 def edited(parents: Parents, old: Thread, new: Thread) -> Thread:
-    """Return `old` with the lineage and metadata of `new`; pointers and creation time stay.
+    """Return `old` with the lineage and metadata of `new`; the rest stays as it was.
 
     Raises:
+        UnknownThread: The edit is another tenant's.
         InvalidRecord: It is another thread, or the lineage is broken.
     """
     if new.id != old.id:
         raise InvalidRecord(what=f"Thread '{old.id}'", problem=f"the edit is for '{new.id}'")
     new = new.normalized()
+    old.check_tenant(new.tenant_id)
     if new.parent_thread_id != old.parent_thread_id:
         check_parent(parents, old.id, new.parent_thread_id)
     created_at = old.metadata.created_at
@@ -52,7 +56,13 @@ def edited(parents: Parents, old: Thread, new: Thread) -> Thread:
     )
 
 
-def blank_thread(thread_id: str) -> Thread:
+def tenant_of(commit: Commit) -> str | None:
+    """The tenant that owns the thread if the commit creates it."""
+    named = None if commit.thread is None else present(commit.thread.tenant_id)
+    return named or (None if commit.run is None else commit.run.tenant_id)
+
+
+def blank_thread(thread_id: str, tenant_id: str | None = None) -> Thread:
     """Return a thread that nobody has written to.
 
     Raises:
@@ -60,4 +70,4 @@ def blank_thread(thread_id: str) -> Thread:
     """
     if not thread_id.strip():
         raise InvalidRecord(what="Thread", problem="its id is blank")
-    return Thread(id=thread_id)
+    return Thread(id=thread_id, tenant_id=present(tenant_id))

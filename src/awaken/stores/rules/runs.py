@@ -22,8 +22,10 @@ def checked_open_run(
         InvalidRecord: It belongs elsewhere, or its waiting state does not fit its status.
         IllegalTransition: The run cannot make this move.
         ThreadBusy: Another run of the thread has not ended.
+        UnknownThread: It is new, and its tenant does not own the thread.
     """
     if known is None:
+        thread.shown.check_tenant(run.tenant_id)
         if not run.run_id.strip():
             raise InvalidRecord(what="Run", problem="its id is blank")
     elif known.status is not run.status:

@@ -51,20 +51,26 @@ async def claim(
     tokens = claim_tokens(claim_token, limit)
     taken: list[RunDispatch] = []
     known = None if agents is None else "|".join(["", *agents, ""])
-    for row in await session.all("list_due", now.wall_ms, limit, known):
-        if agents is not None and row[1] is not None and row[1] not in agents:
-            # The database compares roughly: an id may have characters that stand for others.
-            continue
-        try:
-            head = await locked_head(session, row[0])
-            first = None if head is None else await _claimable(session, head, now)
-        except CorruptRecord:
-            logger.exception("Thread '%s' is damaged; its queue is left alone.", row[0])
-            await session.run("park_queue", row[0])
-            continue
-        if head is not None and first is not None:
-            claimed = rules.claimed(first, next(tokens), worker_id, now.wall_ms)
-            taken.append(await _take(session, head, claimed, lease_ms, now))
+    is_more_likely = True
+    while is_more_likely and len(taken) < limit:
+        is_more_likely = False
+        for row in await session.all("list_due", now.wall_ms, limit - len(taken), known):
+            if agents is not None and row[1] is not None and row[1] not in agents:
+                # The database compares roughly: an id may have characters that stand for others.
+                continue
+            try:
+                head = await locked_head(session, row[0])
+                first = None if head is None else await _claimable(session, head, now)
+            except CorruptRecord:
+                logger.exception("Thread '%s' is damaged; its queue is left alone.", row[0])
+                await session.run("park_queue", row[0])
+                continue
+            if head is not None and first is not None:
+                claimed = rules.claimed(first, next(tokens), worker_id, now.wall_ms)
+                taken.append(await _take(session, head, claimed, lease_ms, now))
+            else:
+                # What it had was stale and is gone: another thread has its turn.
+                is_more_likely = head is not None
     return tuple(taken)
 
 

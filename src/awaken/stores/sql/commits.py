@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping
 from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import IdempotencyConflict, InvalidRecord
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.runs import RunRecord
+from awaken.contracts.runs import RunRecord, used_run_id
 from awaken.contracts.state import StoredValue
 from awaken.contracts.storage import Commit, CommitReceipt, StreamCheckpoint
 from awaken.contracts.suspension import Ticket
 from awaken.stores.rules.claims import check_holder
 from awaken.stores.rules.commits import advance, check_commit, run_of
+from awaken.stores.rules.lineage import tenant_of
 from awaken.stores.rules.message_ids import foreign_ids, is_own_id
 
 from . import claims, rows
@@ -33,7 +34,7 @@ async def apply_commit(session: Session, encoded: rows.EncodedCommit) -> tuple[i
     Returns the thread's number and the receipt.
     """
     commit = encoded.commit
-    head = await made_head(session, commit.thread_id)
+    head = await made_head(session, commit.thread_id, tenant_of(commit))
     if head.version:
         receipt = await _applied_before(session, head, encoded)
         if receipt is not None:
@@ -250,7 +251,7 @@ async def _write_run(
         await session.run("save_run", run.run_id, status, _ended_at(run), encoded.run)
         return
     head.run_count += 1
-    await session.run(
+    is_added = await session.run(
         "add_run",
         rows.place(head.no, head.run_count),
         run.run_id,
@@ -261,6 +262,8 @@ async def _write_run(
         head.version,
         encoded.run,
     )
+    if not is_added:
+        raise used_run_id(run.run_id)
 
 
 def _ended_at(run: RunRecord) -> int | None:

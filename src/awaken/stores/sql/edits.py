@@ -10,7 +10,7 @@ from .session import Session
 
 async def save_thread(session: Session, thread: Thread) -> Thread:
     """Create a thread, or edit one; see `ThreadStore.save_thread`."""
-    head = await made_head(session, thread.id)
+    head = await made_head(session, thread.id, thread.tenant_id)
     wanted = thread.normalized().parent_thread_id
     parents = {} if wanted is None else await parents_of(session, wanted)
     head.shown = edited(parents, head.shown, thread)

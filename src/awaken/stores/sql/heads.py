@@ -101,16 +101,16 @@ async def locked_head(session: Session, thread_id: str) -> StoredHead | None:
     return None if row is None else await _completed(session, StoredHead(row))
 
 
-async def made_head(session: Session, thread_id: str) -> StoredHead:
-    """Read a thread's head for writing; a thread that does not exist is made.
+async def made_head(session: Session, thread_id: str, tenant_id: str | None = None) -> StoredHead:
+    """Read a thread's head for writing; a thread that does not exist is made, for the tenant.
 
     Raises:
         InvalidRecord: The id is blank.
     """
     while (head := await locked_head(session, thread_id)) is None:
-        blank_thread(thread_id)
+        made = blank_thread(thread_id, tenant_id)
         # Changes nothing if somebody else made it first; another one may even have deleted it.
-        await session.run("add_thread", thread_id, _blank(thread_id))
+        await session.run("add_thread", thread_id, _blank(thread_id), made.tenant_id)
     return head
 
 
@@ -120,7 +120,7 @@ async def settled_head(session: Session, thread_id: str) -> StoredHead | None:
     if head is not None:
         return head
     # One that is just being made cannot be locked yet; to make it as well waits for that.
-    if not await session.run("add_thread", thread_id, _blank(thread_id)):
+    if not await session.run("add_thread", thread_id, _blank(thread_id), None):
         return await locked_head(session, thread_id)
     made = await locked_head(session, thread_id)
     assert made is not None
@@ -186,6 +186,7 @@ def _blank(thread_id: str) -> bytes:
 def _thread(row: Row, shown: _Shown) -> Thread:
     return Thread(
         id=row[16],
+        tenant_id=row[18],
         resource_id=row[6],
         parent_thread_id=row[7],
         metadata=ThreadMetadata(

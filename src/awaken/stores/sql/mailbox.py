@@ -7,7 +7,17 @@ from awaken.stores.rules.interrupts import interrupted
 
 from .claims import want_cancel
 from .heads import locked_head, made_head
-from .queues import add, all_queued, enqueue, find, locked, refresh, same_before, save
+from .queues import (
+    add,
+    all_queued,
+    check_run_id,
+    enqueue,
+    find,
+    locked,
+    refresh,
+    same_before,
+    save,
+)
 from .session import Session
 
 CANCELLED = Release(status=DispatchStatus.CANCELLED)
@@ -16,7 +26,7 @@ CANCELLED = Release(status=DispatchStatus.CANCELLED)
 async def submit(session: Session, dispatch: RunDispatch, backlog_max: int) -> RunDispatch:
     """Queue a dispatch; see `MailboxStore.enqueue`."""
     rules.check_new(dispatch)
-    head = await made_head(session, dispatch.thread_id)
+    head = await made_head(session, dispatch.thread_id, dispatch.request.tenant_id)
     return await enqueue(session, head, dispatch, backlog_max)
 
 
@@ -43,10 +53,13 @@ async def interrupt(
     if then is not None and then.thread_id != thread_id:
         problem = f"it does not belong to thread '{thread_id}'"
         raise InvalidRecord(what=f"Dispatch '{then.dispatch_id}'", problem=problem)
-    head = await made_head(session, thread_id)
+    tenant_id = None if then is None else then.request.tenant_id
+    head = await made_head(session, thread_id, tenant_id)
     if then is not None and await same_before(session, head, then) is not None:
         # Sent again, it has done its work: it would drop what it queued the first time.
         return Interruption(epoch=head.epoch, has_claim=head.claim is not None)
+    if then is not None:
+        await check_run_id(session, then)
     head.epoch += 1
     await want_cancel(session, head, cause)
     now, dropped = (await session.now()).wall_ms, []

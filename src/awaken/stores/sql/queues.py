@@ -5,6 +5,7 @@ queues; `refresh` is the only place that writes it.
 """
 
 from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
+from awaken.contracts.runs import used_run_id
 from awaken.stores.rules import dispatches as rules
 from awaken.stores.rules.interrupts import is_stale
 
@@ -27,6 +28,7 @@ async def enqueue(
     if known is not None:
         return known
     if backlog_max is not None:
+        await check_run_id(session, dispatch)
         rules.check_backlog(dispatch.thread_id, head.queued, backlog_max)
     return await add(session, head, dispatch)
 
@@ -37,8 +39,9 @@ async def enqueue_all(
     """Queue what a commit owes, on its own thread or on others."""
     for dispatch in dispatches:
         rules.check_new(dispatch)
-        is_here = dispatch.thread_id == head.shown.id
-        owner = head if is_here else await made_head(session, dispatch.thread_id)
+        thread_id, tenant_id = dispatch.thread_id, dispatch.request.tenant_id
+        is_here = thread_id == head.shown.id
+        owner = head if is_here else await made_head(session, thread_id, tenant_id)
         await enqueue(session, owner, dispatch)
 
 
@@ -51,11 +54,25 @@ async def same_before(
         StorageError: As `MailboxStore.enqueue` lists them.
     """
     rules.check_new(dispatch)
+    head.shown.check_tenant(dispatch.request.tenant_id)
     known = await find(session, dispatch.dispatch_id)
     if known is None and dispatch.dedupe_key is not None:
         row = await session.one("find_dedupe", head.no, dispatch.dedupe_key)
         known = None if row is None else decoded(row)
     return None if known is None else rules.same_again(known, dispatch)
+
+
+async def check_run_id(session: Session, dispatch: RunDispatch) -> None:
+    """Refuse a new dispatch that asks for a run id which is used.
+
+    Raises:
+        InvalidResume: A run or another dispatch has it.
+    """
+    if not rules.is_named_by_sender(dispatch):
+        return
+    for statement in ("find_run", "find_dispatch_of_run"):
+        if await session.one(statement, dispatch.run_id) is not None:
+            raise used_run_id(dispatch.run_id)
 
 
 async def add(session: Session, head: StoredHead, dispatch: RunDispatch) -> RunDispatch:

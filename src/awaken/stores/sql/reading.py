@@ -25,7 +25,7 @@ from awaken.contracts.threads import Thread
 
 from . import rows
 from .heads import StoredHead, find_head, run_with, view_of
-from .session import Session
+from .session import Row, Session
 
 STEP = 1000
 """How many commits are read at once when events are listed."""
@@ -77,11 +77,14 @@ async def load_thread(
 async def list_threads(session: Session, query: ThreadQuery) -> Page[Thread]:
     """Threads that fit, most recently updated first, ties by id."""
     fits = (query.resource_id, query.parent_id, int(query.roots_only))
+    owner = () if query.tenant_id is None else (query.tenant_id,)
+    kind = "tenant_threads" if owner else "threads"
     found = []
-    for row in await session.all("list_threads", *fits, query.limit, query.offset):
+    for row in await session.all(f"list_{kind}", *fits, query.limit, query.offset, *owner):
         latest = StoredHead(row).shown.latest_run_id
         found.append(view_of(row, await run_with(session, latest)))
-    return page_of(tuple(found), await _count(session, "count_threads", *fits), query)
+    total = await _count(session, f"count_{kind}", *fits, *owner)
+    return page_of(tuple(found), total, query)
 
 
 async def list_messages(
@@ -111,13 +114,14 @@ async def list_messages(
 
 async def list_runs(session: Session, query: RunQuery) -> Page[RunRecord]:
     """Runs that fit, oldest first, ties by id."""
-    status = query.status.value if query.status is not None else None
+    status, tenant = query.status.value if query.status is not None else None, query.tenant_id
     if query.thread_id is None:
-        found = await session.all("list_runs", status, query.limit, query.offset)
-        total = await _count(session, "count_runs", status)
+        kind, fits = ("runs", (status,)) if tenant is None else ("tenant_runs", (tenant, status))
+        found = await session.all(f"list_{kind}", *fits, query.limit, query.offset)
+        total = await _count(session, f"count_{kind}", *fits)
     else:
         row = await session.one("find_thread", query.thread_id)
-        if row is None:
+        if row is None or tenant not in (None, row[18]):
             return page_of((), 0, query)
         places = rows.all_places(row[0])
         found = await session.all("list_thread_runs", *places, status, query.limit, query.offset)
@@ -168,8 +172,20 @@ async def list_events(
             ]
             seen = seq
         if len(commits) < step:
+            await _check_end(session, thread_id, seen, head)
             break
     return tuple(found[:limit]) if limit > 0 else ()
+
+
+async def _check_end(session: Session, thread_id: str, seen: int, head: Row) -> None:
+    """Refuse a log that ends before its thread says, unless it was purged meanwhile."""
+    latest, purged = head[3], head[4]
+    if seen >= latest or purged >= latest:
+        return
+    now = await session.one("find_thread", thread_id)
+    if now is not None and now[4] == purged:
+        problem = f"the events end at {seen} instead of {latest}"
+        raise CorruptRecord(what=f"The log of thread '{thread_id}'", problem=problem)
 
 
 async def list_tool_records(session: Session, run_id: str) -> tuple[ToolRecord, ...]:

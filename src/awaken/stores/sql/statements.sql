@@ -4,17 +4,17 @@
 -- name: find_thread
 SELECT no, version, message_count, event_seq, purged_seq, updated_at, resource_id, parent_id,
     head, claim_token, claimed_by, claim_dispatch, cancel_cause, epoch, queued, served_at, id,
-    latest_run_id
+    latest_run_id, tenant_id
 FROM threads WHERE id = $1
 
 -- name: lock_thread
 SELECT no, version, message_count, event_seq, purged_seq, updated_at, resource_id, parent_id,
     head, claim_token, claimed_by, claim_dispatch, cancel_cause, epoch, queued, served_at, id,
-    latest_run_id
+    latest_run_id, tenant_id
 FROM threads WHERE id = $1 {for_update}
 
 -- name: add_thread
-INSERT INTO threads (id, head) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING
+INSERT INTO threads (id, head, tenant_id) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING
 
 -- name: save_commit_head
 UPDATE threads SET version = $2, message_count = $3, event_seq = $4, updated_at = $5,
@@ -59,7 +59,7 @@ SELECT parent_id FROM threads WHERE id = $1 {for_share}
 -- name: list_threads
 SELECT no, version, message_count, event_seq, purged_seq, updated_at, resource_id, parent_id,
     head, claim_token, claimed_by, claim_dispatch, cancel_cause, epoch, queued, served_at, id,
-    latest_run_id
+    latest_run_id, tenant_id
 FROM threads
 WHERE (CAST($1 AS TEXT) IS NULL OR resource_id = $1)
     AND (CAST($2 AS TEXT) IS NULL OR parent_id = $2)
@@ -70,6 +70,23 @@ LIMIT $4 OFFSET $5
 -- name: count_threads
 SELECT COUNT(*) FROM threads
 WHERE (CAST($1 AS TEXT) IS NULL OR resource_id = $1)
+    AND (CAST($2 AS TEXT) IS NULL OR parent_id = $2)
+    AND (CAST($3 AS INTEGER) = 0 OR parent_id IS NULL)
+
+-- name: list_tenant_threads
+SELECT no, version, message_count, event_seq, purged_seq, updated_at, resource_id, parent_id,
+    head, claim_token, claimed_by, claim_dispatch, cancel_cause, epoch, queued, served_at, id,
+    latest_run_id, tenant_id
+FROM threads
+WHERE tenant_id = $6 AND (CAST($1 AS TEXT) IS NULL OR resource_id = $1)
+    AND (CAST($2 AS TEXT) IS NULL OR parent_id = $2)
+    AND (CAST($3 AS INTEGER) = 0 OR parent_id IS NULL)
+ORDER BY sort_at DESC, id
+LIMIT $4 OFFSET $5
+
+-- name: count_tenant_threads
+SELECT COUNT(*) FROM threads
+WHERE tenant_id = $4 AND (CAST($1 AS TEXT) IS NULL OR resource_id = $1)
     AND (CAST($2 AS TEXT) IS NULL OR parent_id = $2)
     AND (CAST($3 AS INTEGER) = 0 OR parent_id IS NULL)
 
@@ -119,7 +136,8 @@ DELETE FROM messages WHERE place BETWEEN $1 AND $2
 -- name: add_run
 INSERT INTO runs
     (place, run_id, thread_no, status, created_at, finished_at, first_version, record)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8
+WHERE NOT EXISTS (SELECT 1 FROM dispatches WHERE run_id = $2 AND thread_no <> $3)
 
 -- name: save_run
 UPDATE runs SET status = $2, finished_at = $3, record = $4 WHERE run_id = $1
@@ -145,6 +163,17 @@ ORDER BY created_at, run_id LIMIT $2 OFFSET $3
 
 -- name: count_runs
 SELECT COUNT(*) FROM runs WHERE (CAST($1 AS TEXT) IS NULL OR status = $1)
+
+-- name: list_tenant_runs
+SELECT record FROM threads JOIN runs
+    ON place BETWEEN threads.no * 4294967296 AND threads.no * 4294967296 + 4294967295
+WHERE tenant_id = $1 AND (CAST($2 AS TEXT) IS NULL OR status = $2)
+ORDER BY created_at, run_id LIMIT $3 OFFSET $4
+
+-- name: count_tenant_runs
+SELECT COUNT(*) FROM threads JOIN runs
+    ON place BETWEEN threads.no * 4294967296 AND threads.no * 4294967296 + 4294967295
+WHERE tenant_id = $1 AND (CAST($2 AS TEXT) IS NULL OR status = $2)
 
 -- name: delete_runs
 DELETE FROM runs WHERE place BETWEEN $1 AND $2
@@ -183,7 +212,18 @@ SELECT record FROM tickets WHERE status = 'open' ORDER BY created_at, ticket_id
 
 -- name: list_open_tickets_of
 SELECT tickets.record FROM tickets JOIN threads ON threads.no = tickets.thread_no
-WHERE threads.id = $1 AND tickets.status = 'open' ORDER BY tickets.created_at, ticket_id
+WHERE threads.id = $1 AND tickets.status = 'open'
+    AND (CAST($2 AS TEXT) IS NULL OR threads.tenant_id = $2)
+ORDER BY tickets.created_at, ticket_id
+
+-- name: list_tenant_tickets
+SELECT tickets.record FROM tickets JOIN threads ON threads.no = tickets.thread_no
+WHERE threads.tenant_id = $1 AND tickets.status = 'open'
+ORDER BY tickets.created_at, ticket_id
+
+-- name: list_run_tickets
+SELECT tickets.record FROM tickets JOIN threads ON threads.no = tickets.thread_no
+WHERE threads.id = $1 AND tickets.run_id = $2 ORDER BY tickets.created_at, ticket_id
 
 -- name: list_expired_tickets
 SELECT record FROM tickets WHERE status = 'open' AND expires_at <= $1

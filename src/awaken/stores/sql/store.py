@@ -175,13 +175,26 @@ class SqlStore(SqlMailbox, SqlProfiles):
 
         return await self._database.read(work)
 
-    async def list_tickets(self, thread_id: str | None = None) -> tuple[Ticket, ...]:
+    async def list_tickets(
+        self, thread_id: str | None = None, *, tenant_id: str | None = None
+    ) -> tuple[Ticket, ...]:
         """Return the open tickets, oldest first."""
 
         async def work(session: Session) -> tuple[Ticket, ...]:
-            if thread_id is None:
-                return await reading.list_tickets(session, "list_open_tickets")
-            return await reading.list_tickets(session, "list_open_tickets_of", thread_id)
+            if thread_id is not None:
+                fits = (thread_id, tenant_id)
+                return await reading.list_tickets(session, "list_open_tickets_of", *fits)
+            if tenant_id is not None:
+                return await reading.list_tickets(session, "list_tenant_tickets", tenant_id)
+            return await reading.list_tickets(session, "list_open_tickets")
+
+        return await self._database.read(work)
+
+    async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
+        """Return all tickets of a run, oldest first."""
+
+        async def work(session: Session) -> tuple[Ticket, ...]:
+            return await reading.list_tickets(session, "list_run_tickets", thread_id, run_id)
 
         return await self._database.read(work)
 

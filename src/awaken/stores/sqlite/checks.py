@@ -59,6 +59,11 @@ def checked(path: Path, store: str) -> StoreCheck:
             raise StoreUnavailable(store=store, problem="it has no tables of awaken")
         if found > known:
             raise StoreTooNew(store=store, found=found, known=known)
+        if found < known:
+            problem = (
+                f"its schema is {found}, this version needs {known}; open it once to migrate it"
+            )
+            raise StoreUnavailable(store=store, problem=problem)
         connection.execute("BEGIN")
         look = _Look(connection)
         look.at_structure()

@@ -186,6 +186,17 @@ async def one_of_many_claims_a_dispatch_by_its_id(store: Store) -> None:
     assert (await find(store, "d-1")).claim_token == won[0].claim_token
 
 
+async def what_is_stale_takes_nobody_elses_turn(store: Store) -> None:
+    """A dispatch that an interrupt left behind is dropped, and the next thread's is claimed."""
+    await queue(store, "d-1")
+    taken = await claim(store)
+    await store.interrupt(THREAD, "interrupt")
+    await store.give_up_claim(THREAD, taken.claim_token or "")
+    await queue(store, "d-2", thread_id="other")
+    assert await claimed_ids(store, limit=1) == ["d-2"]
+    assert (await find(store, "d-1")).status is DispatchStatus.SUPERSEDED
+
+
 async def input_that_a_run_can_take_in_is_listed(store: Store) -> None:
     """Queued `steer` and `resume`, in the order of the queue; nothing that is not due."""
     assert await store.list_inputs(THREAD) == ()
@@ -231,5 +242,6 @@ CHECKS = (
     only_a_queued_dispatch_of_a_free_thread_can_be_claimed,
     many_claimers_share_nothing,
     one_of_many_claims_a_dispatch_by_its_id,
+    what_is_stale_takes_nobody_elses_turn,
     input_that_a_run_can_take_in_is_listed,
 )

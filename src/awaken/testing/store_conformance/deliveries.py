@@ -147,6 +147,17 @@ async def input_that_was_taken_in_is_acked(store: Store) -> None:
     assert (await find(store, "s-2")).taken_by == RUN
 
 
+async def a_run_without_a_claim_takes_input_in(store: Store) -> None:
+    """Where nobody else could see a claim, none is held; what is taken in is acked all the same."""
+    writer = Writer(store)
+    await writer.commit(run=run())
+    await queue(store, "s-1", mode=InputMode.STEER)
+    await writer.commit(messages=(said("m-1"),), absorbed=("s-1",))
+    taken = await find(store, "s-1")
+    assert (taken.status, taken.taken_by) == (DispatchStatus.ACKED, RUN)
+    assert await claimed_ids(store) == []
+
+
 async def a_message_that_a_waiting_run_takes_in_names_it(store: Store) -> None:
     """So that whoever waits for the run it was meant for finds the one that goes on."""
     writer = Writer(store)
@@ -244,6 +255,7 @@ CHECKS = (
     a_retried_commit_delivers_once,
     a_retried_claim_is_answered_by_its_receipt,
     input_that_was_taken_in_is_acked,
+    a_run_without_a_claim_takes_input_in,
     a_message_that_a_waiting_run_takes_in_names_it,
     input_that_was_taken_back_meanwhile_stops_no_run,
     only_queued_input_of_the_thread_is_taken_in,

@@ -74,6 +74,9 @@ async def a_decided_ticket_is_found_but_not_listed(store: Store) -> None:
     await writer.commit(tickets=(closed,), messages=(answered("m-3", "c-2"),))
     assert await store.find_ticket("ticket-c-2") == closed
     assert await store.list_tickets() == ()
+    assert await store.list_run_tickets(THREAD, decided.run_id) == (decided, closed)
+    assert await store.list_run_tickets(THREAD, "another run") == ()
+    assert await store.list_run_tickets("another thread", decided.run_id) == ()
 
 
 async def a_ticket_makes_only_legal_moves(store: Store) -> None:

@@ -5,9 +5,11 @@ what is wanted is written there, so that it holds whoever executes the run.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TypedDict
 
+from awaken.contracts.bus import SignalKind
 from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
 from awaken.contracts.errors import (
     InvalidResume,
@@ -27,23 +29,35 @@ from awaken.contracts.runs import (
     SteerReceipt,
 )
 from awaken.contracts.suspension import ToolCallResume
+from awaken.mailbox.cancels import Named
+from awaken.mailbox.mailbox import INTERRUPT, Mailbox
 from awaken.mailbox.receipts import SubmitReceipt
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.leases import RunHandedOver
 
-from .node import Node
-from .requests import DeliveryOptions
-
 _AT_REST = (RunStatus.WAITING, RunStatus.DONE)
+
+
+class DeliveryOptions(TypedDict, total=False):
+    """How queued input is delivered."""
+
+    priority: int
+    """0 goes first, 128 is usual."""
+    dedupe_key: str
+    """The same request under the same key is queued once."""
+    delay_ms: int
+    """How long it waits at least."""
 
 
 class RunControl:
     """Waits for runs, cancels, decides and steers them, wherever they are."""
 
-    def __init__(self, engine: RunEngine, node: Node) -> None:
+    def __init__(self, engine: RunEngine, mailbox: Mailbox, on_queued: Callable[[], None]) -> None:
         self._engine = engine
-        self._node = node
-        self._store = node.store
+        self._mailbox = mailbox
+        self._on_queued = on_queued
+        """Called when something was queued, which somebody must execute."""
+        self._store = engine.store
 
     async def wait(self, run_id: str, timeout_ms: int | None) -> RunResult:
         """Wait until a run ends or waits for a decision, however often it changes hands.
@@ -87,16 +101,55 @@ class RunControl:
         self, request: RunRequest, mode: InputMode, delivery: DeliveryOptions
     ) -> SubmitReceipt:
         """Send input to a thread; a run that executes here hears of it at once."""
-        receipt = await self._node.mailbox.submit(request, mode=mode, **delivery)
+        receipt = await self._mailbox.submit(request, mode=mode, **delivery)
+        self._on_queued()
         active = self._engine.active.of_thread(receipt.thread_id)
-        if active is not None and mode is not InputMode.QUEUE:
-            active.look_for_input()
+        if active is None or mode is InputMode.QUEUE:
+            return receipt
+        is_unheard = mode is InputMode.INTERRUPT and active.lease is None
+        if is_unheard and not receipt.is_duplicate and active.run_id != receipt.run_id:
+            # Without a claim nobody asks it through the store.
+            await self._engine.cancel_active(active, INTERRUPT)
+        active.look_for_input()
         return receipt
+
+    async def make_way(self, thread_id: str) -> bool:
+        """Cancel what executes here on a thread and wait for its end; False if none does."""
+        active = self._engine.active.of_thread(thread_id)
+        if active is None:
+            return False
+        await self._engine.cancel_active(active, INTERRUPT)
+        await active.released.wait()
+        return True
+
+    async def interrupt(self, thread_id: str) -> int | None:
+        """Cancel what a thread does and drop what it has queued; None when it had nothing to do.
+
+        Returns how much was dropped.
+        """
+        thread = await self._store.load_thread(thread_id)
+        active = self._engine.active.of_thread(thread_id)
+        # Looked up first: what begins after the interrupt goes on.
+        run_id = active.run_id if active is not None else thread and thread.open_run_id
+        interruption = await self._store.interrupt(thread_id, INTERRUPT)
+        is_cancelled = bool(run_id) and await self.cancel_run(run_id or "")
+        if interruption.superseded:
+            await self.tell_changed(thread_id)
+        if interruption.has_claim:
+            await self._mailbox.services.tell(SignalKind.CONTROL, thread_id)
+        elif not (interruption.superseded or is_cancelled):
+            return None
+        return len(interruption.superseded)
+
+    async def tell_changed(self, thread_id: str) -> None:
+        """Have everybody who follows a thread look at it."""
+        await self._mailbox.services.tell(SignalKind.RUN_CHANGED, thread_id)
 
     async def cancel_and_wait(self, id_: str, timeout_ms: int) -> bool:
         """Cancel, and wait until it holds; False when nothing was there or it takes too long."""
-        if self._engine.active.find(id_) is not None:
-            return await self._engine.cancel_and_wait(id_, timeout_ms)
+        active = self._engine.active.find(id_)
+        if active is not None:
+            return await self._engine.cancel_and_wait(active, timeout_ms)
         thread = await self._store.load_thread(id_)
         run_id = (thread.open_run_id if thread is not None else None) or id_
         if not await self.cancel(id_):
@@ -111,16 +164,42 @@ class RunControl:
         return True
 
     async def cancel(self, id_: str) -> bool:
-        """Cancel by run, thread or dispatch id; False when there is nothing to cancel."""
-        if self._engine.active.find(id_) is not None:
-            return await self._engine.cancel(id_)
-        try:
-            if await self._engine.cancel(id_):
+        """Cancel by run, thread or dispatch id; False when there is nothing to cancel.
+
+        Only for whoever may cancel everything: people name threads and runs as they like. An id
+        that means two different runs means none.
+        """
+        active = self._engine.active.find(id_)
+        if active is not None:
+            return await self._engine.cancel_active(active)
+        match await self._mailbox.named(id_):
+            case Named.RUN:
+                return await self.cancel_run(id_)
+            case Named.THREAD:
+                return await self.cancel_thread(id_)
+            case _:
+                return await self._mailbox.cancel(id_)
+
+    async def cancel_run(self, run_id: str) -> bool:
+        """Cancel a run, wherever it is; False when there is nothing to cancel."""
+        active = self._engine.active.of_run(run_id)
+        if active is not None:
+            return await self._engine.cancel_active(active)
+        # An agent that this process does not have has to be ended without it.
+        with suppress(UnknownAgent):
+            if await self._engine.cancel_waiting(run_id):
                 return True
-        except (ThreadBusy, UnknownAgent):
-            # Executed elsewhere, or by an agent that this process does not have.
-            pass
-        return await self._node.mailbox.cancel(id_)
+        return await self._mailbox.cancel_run(run_id)
+
+    async def cancel_thread(self, thread_id: str) -> bool:
+        """Cancel a thread's open run, else what it has queued; False when it has neither."""
+        active = self._engine.active.of_thread(thread_id)
+        if active is not None:
+            return await self._engine.cancel_active(active)
+        thread = await self._store.load_thread(thread_id)
+        if thread is not None and thread.open_run_id is not None:
+            return await self.cancel_run(thread.open_run_id)
+        return await self._mailbox.cancel_thread(thread_id)
 
     async def decide(
         self, decisions: Sequence[tuple[str, ToolCallResume]]
@@ -140,7 +219,7 @@ class RunControl:
             # Somebody else goes on with the run, which takes the decisions in.
             if not self._store.is_shared:
                 raise
-        return await self._node.mailbox.decide(decisions)
+        return await self._mailbox.decide(decisions)
 
     async def steer(self, id_: str, messages: Sequence[Message]) -> SteerReceipt:
         """Send messages into a running run; it takes them in before its next inference."""
@@ -150,7 +229,7 @@ class RunControl:
         if running is None:
             return SteerReceipt(is_accepted=False)
         request = RunRequest(thread_id=running.thread_id, messages=tuple(messages))
-        receipt = await self._node.mailbox.submit(request, mode=InputMode.STEER)
+        receipt = await self._mailbox.submit(request, mode=InputMode.STEER)
         active = self._engine.active.of_run(running.run_id)
         if active is not None:
             active.look_for_input()
@@ -161,10 +240,10 @@ class RunControl:
     async def _come_to_rest(self, run_id: str) -> str:
         """Wait for a run that is queued or executes elsewhere; returns the run that it became."""
         changed = asyncio.Event()
-        unsubscribe = self._node.bus.subscribe(lambda _: changed.set())
-        pause = self._node.mailbox.services.config.poll_ms / 1000
+        unsubscribe = self._mailbox.services.bus.subscribe(lambda _: changed.set())
+        pause = self._mailbox.services.config.poll_ms / 1000
         try:
-            while (became := await self._at_rest(run_id)) is None:
+            while (became := await self.at_rest(run_id)) is None:
                 # Signals may be lost: the store is asked from time to time.
                 with suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), pause)
@@ -173,8 +252,12 @@ class RunControl:
         finally:
             unsubscribe()
 
-    async def _at_rest(self, run_id: str) -> str | None:
-        """The run to ask for its result, or None while it is on its way."""
+    async def at_rest(self, run_id: str) -> str | None:
+        """The run to ask for its result, or None while it is on its way.
+
+        Raises:
+            UnknownRun: There is no such run.
+        """
         if self._engine.active.of_run(run_id) is not None:
             return run_id
         record = await self._store.load_run(run_id)
@@ -183,7 +266,7 @@ class RunControl:
             if dispatch is None:
                 raise UnknownRun(run_id=run_id)
             if dispatch.taken_by is not None:
-                return await self._at_rest(dispatch.taken_by)
+                return await self.at_rest(dispatch.taken_by)
             return run_id if dispatch.status.is_terminal else None
         if record.status is RunStatus.WAITING:
             # A decision or a message that was sent lets it go on.

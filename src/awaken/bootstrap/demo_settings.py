@@ -1,0 +1,115 @@
+"""What the environment says about the demo.
+
+`AGENT_ID`, `AGENT_MODEL`, `AGENT_MAX_ROUNDS`, `AGENT_SYSTEM_PROMPT` and `AGENT_REASONING_EFFORT`
+shape its first agent; `AWAKEN_SEED_PROFILE=minimal` leaves the others out. The model is scripted
+until `OPENAI_API_KEY` or `OPENAI_BASE_URL` is set, or `AGENT_MODEL` names a provider. An address
+is asked as `OPENAI_ADAPTER` says, by default the way that all compatible servers understand.
+"""
+
+from collections.abc import Mapping
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from awaken.contracts.errors import InvalidInput
+from awaken.contracts.inference import Effort
+from awaken.contracts.models import ProviderSpec
+from awaken.contracts.record import Record
+
+from .known_providers import KNOWN_PROVIDERS
+
+T = TypeVar("T")
+
+SCRIPTED = "scripted"
+DEFAULT_MODEL = "gpt-5-mini"
+_ADAPTERS = {
+    "openai": "openai_chat",
+    "openai_chat": "openai_chat",
+    "openai_resp": "openai_responses",
+    "openai_responses": "openai_responses",
+}
+
+
+class DemoSettings(Record, frozen=True, kw_only=True):
+    """The demo's first agent, and whether there are more."""
+
+    agent_id: str = "default"
+    model: str = SCRIPTED
+    max_rounds: int = 8
+    prompt: str = "You are a helpful assistant."
+    effort: Effort | None = None
+    is_minimal: bool = False
+
+
+def demo_settings(environment: Mapping[str, str]) -> DemoSettings:
+    """The settings, each as a variable says or as usual.
+
+    Raises:
+        InvalidInput: A variable is malformed; names it.
+    """
+    usual = DemoSettings()
+    effort = _chosen(environment, "AGENT_REASONING_EFFORT", {it.value: it for it in Effort})
+    profile = _chosen(environment, "AWAKEN_SEED_PROFILE", {"minimal": "minimal", "demo": "demo"})
+    return DemoSettings(
+        agent_id=_text(environment, "AGENT_ID") or usual.agent_id,
+        model=_model(environment),
+        max_rounds=_rounds(environment, usual.max_rounds),
+        prompt=_text(environment, "AGENT_SYSTEM_PROMPT") or usual.prompt,
+        effort=effort,
+        is_minimal=profile == "minimal",
+    )
+
+
+def demo_providers(environment: Mapping[str, str]) -> dict[str, ProviderSpec]:
+    """The vendor that the environment moves to another address or format.
+
+    Raises:
+        InvalidInput: A variable is malformed; names it.
+    """
+    base_url = _text(environment, "OPENAI_BASE_URL")
+    adapter = _chosen(environment, "OPENAI_ADAPTER", _ADAPTERS)
+    if not base_url and adapter is None:
+        return {}
+    if base_url and not _is_address(base_url):
+        raise InvalidInput(what="OPENAI_BASE_URL", problem="it is no http:// or https:// address")
+    spec = ProviderSpec(id="openai", adapter=adapter or "openai_chat", base_url=base_url or None)
+    return {"openai": spec}
+
+
+def _model(environment: Mapping[str, str]) -> str:
+    model = _text(environment, "AGENT_MODEL")
+    provider, colon, _ = model.partition(":")
+    if colon and provider not in KNOWN_PROVIDERS:
+        known = ", ".join(sorted(KNOWN_PROVIDERS))
+        problem = f"there is no provider '{provider}'; known: {known}"
+        raise InvalidInput(what="AGENT_MODEL", problem=problem)
+    if colon:
+        return model
+    has_key = any(_text(environment, name) for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
+    return f"openai:{model or DEFAULT_MODEL}" if has_key else SCRIPTED
+
+
+def _rounds(environment: Mapping[str, str], usual: int) -> int:
+    text = _text(environment, "AGENT_MAX_ROUNDS")
+    if text and not (text.isascii() and text.isdecimal() and 0 < int(text) <= 10_000):
+        raise InvalidInput(what="AGENT_MAX_ROUNDS", problem=f"'{text}' is no number from 1 on")
+    return int(text) if text else usual
+
+
+def _chosen(environment: Mapping[str, str], name: str, choices: Mapping[str, T]) -> T | None:
+    text = _text(environment, name).lower()
+    if text and text not in choices:
+        problem = f"'{text}' is none of {', '.join(choices)}"
+        raise InvalidInput(what=name, problem=problem)
+    return choices.get(text)
+
+
+def _text(environment: Mapping[str, str], name: str) -> str:
+    return environment.get(name, "").strip()
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        return False

@@ -1,0 +1,42 @@
+"""The server put together: a runtime's desk, every protocol, and who may call."""
+
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+
+from awaken import __version__
+from awaken.protocols.a2a.routes import a2a_protocol
+from awaken.protocols.ag_ui.routes import ROUTES as AG_UI
+from awaken.protocols.ai_sdk.routes import ROUTES as AI_SDK
+from awaken.protocols.mcp.protocol import mcp_protocol
+from awaken.protocols.native.routes import ROUTES as NATIVE
+from awaken.protocols.openai.routes import ROUTES as OPENAI
+from awaken.protocols.welcome.routes import ROUTES as WELCOME
+from awaken.server.app import ServerApp
+from awaken.server.auth import door_of
+from awaken.server.config import ServerConfig
+from awaken.server.environment import with_environment
+from awaken.services.view import Desk
+from awaken.transport.outbound import Outbound
+from awaken.transport.routes import WireProtocol
+
+
+def server_app(
+    desk: Desk,
+    open_runtime: Callable[[AsyncExitStack], Awaitable[None]],
+    config: ServerConfig | None,
+) -> ServerApp:
+    """The whole server over a runtime, as an ASGI app."""
+    told = with_environment(config or ServerConfig(), os.environ)
+    outbound = Outbound(told.private_hosts, told.outbound_ports)
+    protocols = (
+        WireProtocol(name="native", routes=NATIVE),
+        WireProtocol(name="ag-ui", routes=AG_UI),
+        WireProtocol(name="ai-sdk", routes=AI_SDK),
+        a2a_protocol(outbound, asks_tokens=told.asks_who_calls),
+        mcp_protocol(),
+        WireProtocol(name="openai", routes=OPENAI),
+        WireProtocol(name="welcome", routes=WELCOME),
+    )
+    door = door_of(told, desk.clock)
+    return ServerApp(desk, protocols, door, told, open_runtime, __version__)

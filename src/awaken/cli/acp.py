@@ -1,0 +1,44 @@
+"""`awaken acp`: an editor talks to an agent over stdin and stdout."""
+
+import asyncio
+import logging
+from typing import Annotated, TextIO
+
+import typer
+
+from awaken import __version__
+from awaken.protocols.acp.sessions import Sessions
+from awaken.protocols.acp.stdio import claimed_stdout, serve, stdio_streams
+
+from .command_line import new_app
+from .desk import StoreUrl, reporting
+from .logs import log_to_stderr
+from .served import DRAIN_MS, AppPlace, DrainMs, Served, served_over_stdio
+
+app = new_app()
+
+
+@app.command()
+def acp(
+    app_place: AppPlace = None,
+    agent_id: Annotated[
+        str | None,
+        typer.Option("--agent", help="Who answers; absent: 'default', else the only agent."),
+    ] = None,
+    drain_ms: DrainMs = DRAIN_MS,
+    store_url: StoreUrl = None,
+) -> None:
+    """Serve one agent over the Agent Client Protocol, until stdin ends.
+
+    Nothing but the protocol is written to stdout. Sessions are threads of the store.
+    """
+    output = claimed_stdout()
+    log_to_stderr(logging.WARNING)
+    with reporting(is_json=False):
+        asyncio.run(_serve(served_over_stdio(app_place, store_url), agent_id, drain_ms, output))
+
+
+async def _serve(served: Served, agent_id: str | None, drain_ms: int, output: TextIO) -> None:
+    async with served.runtime as runtime:
+        sessions = Sessions(runtime.view("local"), agent_id, __version__)
+        await serve(sessions, await stdio_streams(output), lambda: runtime.drain(drain_ms))

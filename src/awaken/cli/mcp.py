@@ -1,0 +1,54 @@
+"""`awaken mcp`: an MCP client talks to agents over stdin and stdout."""
+
+import asyncio
+import importlib
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import redirect_stdout
+
+from awaken.contracts.errors import InvalidInput
+from awaken.protocols.mcp.protocol import MISSING_EXTRA
+from awaken.services.view import TenantView
+
+from .command_line import new_app
+from .desk import StoreUrl, reporting
+from .logs import log_to_stderr
+from .served import DRAIN_MS, AppPlace, DrainMs, Served, served_over_stdio
+
+app = new_app()
+
+ServeStdio = Callable[[TenantView], Awaitable[None]]
+
+
+@app.command()
+def mcp(
+    app_place: AppPlace = None,
+    drain_ms: DrainMs = DRAIN_MS,
+    store_url: StoreUrl = None,
+) -> None:
+    """Serve agents as tools over the Model Context Protocol, until stdin ends.
+
+    Nothing but the protocol is written to stdout. Threads of the store are resources.
+    """
+    log_to_stderr(logging.WARNING)
+    with reporting(is_json=False):
+        serve = _loaded()
+        with redirect_stdout(sys.stderr):
+            served = served_over_stdio(app_place, store_url)
+        asyncio.run(_serve(served, serve, drain_ms))
+
+
+async def _serve(served: Served, serve: ServeStdio, drain_ms: int) -> None:
+    async with served.runtime as runtime:
+        await serve(runtime.view("local"))
+        await runtime.drain(drain_ms)
+
+
+def _loaded() -> ServeStdio:
+    try:
+        module = importlib.import_module("awaken.protocols.mcp.agents")
+    except ModuleNotFoundError as error:
+        raise InvalidInput(MISSING_EXTRA) from error
+    serve: ServeStdio = module.serve_stdio
+    return serve

@@ -1,0 +1,234 @@
+"""`awaken serve`: agents for every client, until it is told to stop."""
+
+import asyncio
+import gc
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+import typer
+import uvicorn
+from uvicorn.loops.auto import auto_loop_factory
+
+from awaken.bootstrap.agent_runtime import AgentRuntime
+from awaken.contracts.errors import AwakenError, InvalidInput
+from awaken.contracts.secrets import RedactedString
+from awaken.mailbox.config import MailboxConfig
+from awaken.server.addresses import check_exposure
+from awaken.server.app import ServerApp
+from awaken.server.config import ServerConfig, TokenSpec
+from awaken.server.connections import GuardedHttp
+from awaken.server.environment import with_environment
+from awaken.transport.routes import SCOPES
+
+from .apps import split_place
+from .command_line import new_app
+from .desk import IsJson, StoreUrl, reporting
+from .listening import BACKLOG, DEFAULT, Address, listening, wanted_address
+from .logs import log_to_stderr
+from .printing import as_json, out, plain
+from .reloading import Watched, begin_anew, inherited_socket
+from .served import Served, app_served, demo_served
+from .stop_signals import stop_signals
+
+app = new_app()
+
+TOKEN_VARIABLE = "AWAKEN_ADMIN_API_BEARER_TOKEN"
+_FLUSH_S = 5
+"""How long clients may take to read the end of their streams."""
+
+
+@app.command()
+def serve(  # noqa: PLR0913 - typer makes an option of each parameter
+    app_place: Annotated[
+        str | None,
+        typer.Argument(metavar="APP", help="FILE.py or FILE.py:NAME; absent: the demo."),
+    ] = None,
+    host: Annotated[
+        str | None,
+        typer.Option("--host", help=f"Absent: AWAKEN_HTTP_ADDR, else {DEFAULT.host}."),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=0, max=65_535, help=f"0 is any; absent: {DEFAULT.port}."),
+    ] = None,
+    drain_ms: Annotated[
+        int, typer.Option("--drain-ms", min=0, help="How long runs may go on after a signal.")
+    ] = MailboxConfig().drain_ms,
+    token: Annotated[
+        str | None,
+        typer.Option("--token", help=f"Allows everything; {TOKEN_VARIABLE} hides it better."),
+    ] = None,
+    *,
+    is_reloading: Annotated[
+        bool, typer.Option("--reload", help="Begin anew when a Python file beside APP changes.")
+    ] = False,
+    store_url: StoreUrl = None,
+    is_json: IsJson = False,
+) -> None:
+    """Serve agents over every protocol, until SIGTERM or SIGINT.
+
+    The first signal drains: /health says so, nothing new is begun, and what does not end in time
+    is given back for another process. The second one exits at once.
+    """
+    log_to_stderr(logging.WARNING)
+    with reporting(is_json=is_json):
+        watched = _watched(app_place) if is_reloading else None
+        address = wanted_address(host, port)
+        # A runtime that a file brings has its own store, whatever the environment says.
+        is_store_chosen = store_url not in (None, os.environ.get("AWAKEN_STORE"))
+
+        def load() -> Served:
+            if app_place is None:
+                served = demo_served(store_url)
+            else:
+                served = app_served(app_place, store_url, is_store_chosen=is_store_chosen)
+            config = _with_token(served.config, token)
+            check_exposure(address.host, with_environment(config, os.environ))
+            return Served(served.runtime, config)
+
+        _Process(address, load, drain_ms, is_json).run(watched)
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """Everything that one serving process does."""
+
+    address: Address
+    load: Callable[[], Served]
+    drain_ms: int
+    is_json: bool
+
+    def run(self, watched: Watched | None) -> None:
+        """Serve until a signal; begin anew when a watched file changes.
+
+        Raises:
+            AwakenError: It cannot begin.
+        """
+        listener = inherited_socket()
+        served = self._loaded(watched)
+        if served is None:
+            begin_anew(listener)
+        with (
+            listener or listening(self.address) as listener,
+            asyncio.Runner(loop_factory=auto_loop_factory()) as runner,
+        ):
+            if runner.run(self._serve(served, listener, watched)):
+                runner.close()
+                begin_anew(listener)
+
+    def _loaded(self, watched: Watched | None) -> Served | None:
+        """What is served; None when it cannot be loaded and a file has changed since."""
+        try:
+            return self.load()
+        except AwakenError:
+            if watched is None:
+                raise
+            with suppress(typer.Exit), reporting(is_json=self.is_json):
+                raise
+            if not asyncio.run(_next_change(watched)):
+                raise
+            return None
+
+    async def _serve(
+        self, served: Served, listener: socket.socket, watched: Watched | None
+    ) -> bool:
+        """Serve until a signal or a change; returns whether it was a change."""
+        with stop_signals() as stop:
+            async with served.runtime as runtime:
+                application = runtime.asgi(served.config)
+                await application.open()
+                _calm_collector()
+                url = Address(self.address.host, listener.getsockname()[1]).url
+                server = _Server(_options(application), lambda: self._say_ready(url, runtime))
+                # A duplicate: it is closed when the server ends, and the port may be kept.
+                serving = asyncio.create_task(server.serve([listener.dup()]))
+                try:
+                    is_changed = await _first(stop, watched, serving)
+                    if not is_changed:
+                        listener.close()
+                    await runtime.drain(0 if is_changed else self.drain_ms)
+                finally:
+                    server.should_exit = True
+                    await serving
+        return is_changed
+
+    def _say_ready(self, url: str, runtime: AgentRuntime) -> None:
+        agents, store = list(runtime.registry.snapshot().registries.agents), runtime.store.name
+        facts = {"event": "ready", "pid": os.getpid(), "url": url, "store": store, "agents": agents}
+        text = plain(f"Ready: {url}, {store}, agents {', '.join(agents)}.")
+        out(as_json(facts, indent=None) if self.is_json else text)
+
+
+class _Server(uvicorn.Server):
+    """Says when it listens, and leaves signals to others."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        self._on_ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+def _calm_collector() -> None:
+    """Leave alone what lives as long as the server, and look for garbage less often.
+
+    A run makes next to no cycles; the pauses of the collector are what its first event waits for.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+def _watched(place: str | None) -> Watched:
+    if place is None:
+        raise InvalidInput(what="--reload", problem="name the APP whose files are watched")
+    return Watched(split_place(place)[0])
+
+
+def _options(application: ServerApp) -> uvicorn.Config:
+    return uvicorn.Config(
+        application, http=GuardedHttp, ws="none", lifespan="off", log_config=None, access_log=False,
+        server_header=False, backlog=BACKLOG, timeout_graceful_shutdown=_FLUSH_S,
+    )  # fmt: skip
+
+
+def _with_token(config: ServerConfig, token: str | None) -> ServerConfig:
+    if token is None:
+        return config
+    given = TokenSpec(id="command line", access=SCOPES, token=RedactedString(token))
+    return msgspec.structs.replace(config, tokens=(*config.tokens, given))
+
+
+async def _next_change(watched: Watched) -> bool:
+    """Wait for a change; False when a signal came before."""
+    with stop_signals() as stop:
+        return await _first(stop, watched)
+
+
+async def _first(
+    stop: asyncio.Event, watched: Watched | None, *others: "asyncio.Task[None]"
+) -> bool:
+    """Wait for a signal, a change or the end of others; returns whether it was a change."""
+    asked = asyncio.create_task(stop.wait())
+    changes = [] if watched is None else [asyncio.create_task(watched.change())]
+    try:
+        waiting = (asked, *changes, *others)
+        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (asked, *changes):
+            task.cancel()
+    return asked not in done and any(change in done for change in changes)

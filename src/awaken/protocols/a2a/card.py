@@ -1,0 +1,55 @@
+"""Agent cards: what clients learn before they speak."""
+
+from importlib.metadata import distributions
+from urllib.parse import quote
+
+from awaken.contracts.specs import AgentSpec
+
+from .states import Payload
+from .wire import Ask, Request
+
+PREFIX = "/v1/a2a"
+PROTOCOL_VERSION = "1.0"
+_INPUTS = ["text/plain", "application/json", "image/*", "audio/*", "video/*", "application/pdf"]
+_BEARER = {
+    "securitySchemes": {"bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}},
+    "securityRequirements": [{"schemes": {"bearer": {"list": []}}}],
+}
+
+
+async def extended_card(ask: Ask[Request]) -> Payload:
+    """The card for those who may read: also with what the agents use."""
+    return agent_card(ask, is_extended=True)
+
+
+def agent_card(ask: Ask[Request], *, is_extended: bool = False) -> Payload:
+    """The card of the agent that is asked for, or of the server with all of them."""
+    ask.check()
+    agent_id, agents = ask.agent_id, ask.view.agents()
+    shown = agents.values() if agent_id is None else [agents[agent_id]]
+    skills = [_skill(spec, is_extended=is_extended) for spec in shown]
+    subject = {"name": "awaken", "description": "Agents served by awaken."}
+    if agent_id is not None:
+        subject = {field: skills[0][field] for field in subject}
+    url = ask.call.base_url + PREFIX + ("" if agent_id is None else f"/{quote(agent_id, safe='')}")
+    return {
+        **subject,
+        # Run from its sources, without having been installed, it has none.
+        "version": next((it.version for it in distributions(name="awaken")), "0"),
+        "supportedInterfaces": [
+            {"url": url, "protocolBinding": binding, "protocolVersion": PROTOCOL_VERSION}
+            for binding in ("JSONRPC", "HTTP+JSON")
+        ],
+        "capabilities": {"streaming": True, "pushNotifications": True, "extendedAgentCard": True},
+        "defaultInputModes": _INPUTS,
+        "defaultOutputModes": ["text/plain"],
+        "skills": skills,
+        **(_BEARER if ask.asks_tokens else {}),
+    }
+
+
+def _skill(spec: AgentSpec, *, is_extended: bool) -> Payload:
+    more = [f"model:{spec.model_id}", *(f"plugin:{it}" for it in spec.plugin_ids)]
+    tags = ["agent", *(more if is_extended else ())]
+    text = spec.description or f"The agent '{spec.id}'."
+    return {"id": spec.id, "name": spec.id, "description": text, "tags": tags}

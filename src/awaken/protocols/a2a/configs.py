@@ -1,0 +1,173 @@
+"""Push notification configs: durable, with the cursor up to which each target knows everything.
+
+A config is an entry of its task. As long as there may be something to deliver, a second entry
+points to it, so that whoever delivers need not look at every task.
+"""
+
+import re
+
+import msgspec
+
+from awaken.contracts.errors import InvalidInput
+from awaken.contracts.profile import ProfileEntry, ProfileStore
+from awaken.contracts.record import Record
+from awaken.services.view import TenantView
+from awaken.transport.outbound import Outbound
+from awaken.transport.problems import Problem
+
+from .states import Payload
+from .wire import Ask, Authentication, PushConfig, PushConfigName, Violation, Violations, wrong
+
+PENDING = "a2a.push.pending"
+CONFIGS_MAX = 16
+_ID = re.compile("[^/]{0,128}")
+_TEXT = re.compile("[ -~]{0,4096}")
+_TEXT_RULE = "must be at most 4096 printable characters"
+
+
+class PushPolicy(Record, frozen=True, kw_only=True):
+    """How hard to try; all times are milliseconds."""
+
+    timeout_ms: int = 10_000
+    """How long one post may take."""
+    lease_ms: int = 60_000
+    """After how long another process goes on for one that gives no sign of life."""
+    attempts: int = 10
+    """How often a post is tried before the target is given up."""
+    retry_base_ms: int = 1_000
+    """The pause after the first failure; it doubles with each one more."""
+    retry_cap_ms: int = 300_000
+    """The longest pause."""
+
+
+class Target(Record, frozen=True, kw_only=True):
+    """Where to post what becomes of a task, and how far that has come."""
+
+    task_id: str
+    config_id: str
+    url: str
+    token: str = ""
+    scheme: str = ""
+    credentials: str = ""
+    cursor: int = 0
+    """Everything up to here was delivered."""
+    attempts: int = 0
+    """How often the next thing was tried in vain."""
+    due_at: int = 0
+    holder: str = ""
+    """Who delivers, until `held_until`; nobody else does."""
+    held_until: int = 0
+    is_over: bool = False
+    """Nothing more will be delivered; the secrets are gone."""
+    problem: str = ""
+    """Why it was given up, if it was."""
+
+    def ended(self, problem: str = "") -> "Target":
+        """The target when nothing more will be delivered."""
+        return msgspec.structs.replace(
+            self, is_over=True, problem=problem, token="", credentials="", holder="", held_until=0
+        )
+
+    def wire(self) -> Payload:
+        """The config as clients see it; secrets are for targets only."""
+        config: Payload = {"taskId": self.task_id, "id": self.config_id, "url": self.url}
+        return config | ({"authentication": {"scheme": self.scheme}} if self.scheme else {})
+
+
+async def create_config(ask: Ask[PushConfig]) -> Payload:
+    """Post what a task does from now on to a target."""
+    record = await ask.record(ask.params.task_id, await config_violations(ask.params, ask.outbound))
+    return (await save_config(ask.view, record.run_id, ask.params, await ask.latest(record))).wire()
+
+
+async def get_config(ask: Ask[PushConfigName]) -> Payload:
+    """A config without its secrets."""
+    record = await ask.record(ask.params.task_id)
+    target = await find_config(ask.view.profile, record.run_id, ask.params.id or "")
+    if target is None:
+        said = f"Task '{record.run_id}' has no push notification config '{ask.params.id}'."
+        raise Problem(404, "PUSH_NOTIFICATION_CONFIG_NOT_FOUND", said)
+    return target.wire()
+
+
+async def list_configs(ask: Ask[PushConfigName]) -> Payload:
+    """All configs of a task without their secrets."""
+    record = await ask.record(ask.params.task_id)
+    found = await ask.view.profile.list_entries(scope(record.run_id))
+    configs = [msgspec.convert(it.value, Target).wire() for it in found]
+    return {"configs": configs, "nextPageToken": ""}
+
+
+async def delete_config(ask: Ask[PushConfigName]) -> Payload:
+    """Post nothing more to a target; doing it twice is harmless."""
+    given = ask.params.id or ""
+    record = await ask.record(ask.params.task_id, wrong([("id", bool(given), "is required")]))
+    await forget_config(ask.view.profile, record.run_id, given)
+    return {}
+
+
+async def config_violations(
+    config: PushConfig, outbound: Outbound, path: str = ""
+) -> list[Violation]:
+    """Everything that is wrong with a config."""
+    secrets = config.authentication or Authentication(scheme="none")
+    texts = {
+        "id": config.id or "",
+        "token": config.token or "",
+        "authentication.scheme": secrets.scheme or "",
+        "authentication.credentials": secrets.credentials or "",
+    }
+    checks = [(name, bool(_TEXT.fullmatch(text)), _TEXT_RULE) for name, text in texts.items()]
+    is_id, is_scheme = _ID.fullmatch(config.id or ""), (secrets.scheme or "").strip()
+    checks.append(("id", bool(is_id), "may have 128 characters and no slash"))
+    checks.append(("authentication.scheme", bool(is_scheme), "must not be blank"))
+    try:
+        await outbound.check_resolved(config.url or "")
+    except InvalidInput as error:
+        checks.append(("url", False, str(error)))
+    return wrong(checks, path)
+
+
+async def save_config(view: TenantView, task_id: str, config: PushConfig, cursor: int) -> Target:
+    """Keep a checked config for what a task does after a cursor.
+
+    Raises:
+        Violations: The task has too many of them.
+    """
+    known = {it.key for it in await view.profile.list_entries(scope(task_id))}
+    secrets = config.authentication or Authentication()
+    target = Target(
+        task_id=task_id,
+        config_id=config.id or view.new_id(),
+        url=config.url or "",
+        token=config.token or "",
+        scheme=secrets.scheme or "",
+        credentials=secrets.credentials or "",
+        cursor=cursor,
+    )
+    if len(known) >= CONFIGS_MAX and target.config_id not in known:
+        raise Violations(("id", f"a task may have {CONFIGS_MAX} configs"))
+    for owner, key, value in (
+        (scope(task_id), target.config_id, msgspec.to_builtins(target)),
+        (PENDING, f"{task_id}/{target.config_id}", None),
+    ):
+        entry = ProfileEntry(owner=owner, key=key, value=value, updated_at=view.now_ms())
+        await view.profile.save_entry(entry)
+    return target
+
+
+async def find_config(profile: ProfileStore, task_id: str, config_id: str) -> Target | None:
+    """A config of a task, or None."""
+    entry = await profile.find_entry(scope(task_id), config_id) if config_id else None
+    return None if entry is None else msgspec.convert(entry.value, Target)
+
+
+async def forget_config(profile: ProfileStore, task_id: str, config_id: str) -> None:
+    """Remove a config, and deliver nothing more to it; one that is absent is harmless."""
+    await profile.delete_entry(scope(task_id), config_id)
+    await profile.delete_entry(PENDING, f"{task_id}/{config_id}")
+
+
+def scope(task_id: str) -> str:
+    """The owner of a task's configs."""
+    return f"a2a.push::{task_id}"

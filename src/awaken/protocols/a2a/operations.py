@@ -1,0 +1,212 @@
+"""What A2A clients can ask for, whatever the transport."""
+
+import re
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from awaken.contracts.dispatch import InputMode
+from awaken.contracts.identity import Adapter, present
+from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.queries import LIMIT_MAX, RunQuery
+from awaken.contracts.runs import RunRecord, RunRequest
+from awaken.services.following import EventStream
+from awaken.services.view import StartedRun
+from awaken.transport.problems import Problem
+
+from . import wire
+from .configs import config_violations, save_config
+from .decode import decisions_of, message_violations, user_message
+from .projection import TaskProjection
+from .states import Payload, TaskState, history, open_tickets, task_of
+from .wire import Ask, ListTasks, SendMessage, TaskRequest, WireMessage, wrong
+
+SEND_WAIT_MS = 300_000
+CANCEL_WAIT_MS = 10_000
+PAGE_SIZE = 50
+PAGE_SIZE_MAX = 100
+_OPEN = {
+    TaskState.SUBMITTED: RunStatus.CREATED, TaskState.WORKING: RunStatus.RUNNING,
+    TaskState.INPUT_REQUIRED: RunStatus.WAITING, TaskState.AUTH_REQUIRED: RunStatus.WAITING,
+}  # fmt: skip
+
+
+class Streamed(NamedTuple):
+    """An answer that goes on: the task as it stands, and everything that follows."""
+
+    opening: Payload
+    stream: EventStream
+    projection: TaskProjection
+
+
+async def send_message(ask: Ask[SendMessage]) -> Payload:
+    """Give a message to an agent; answers when its task ends or waits, or at once."""
+    _, wanted, begun = await _begun(ask)
+    begun.stream.close()
+    if not wanted.return_immediately:
+        with suppress(TimeoutError):
+            await ask.view.wait(begun.run_id, SEND_WAIT_MS)
+    return {
+        "task": await task_of(ask.view, await ask.view.run(begun.run_id), wanted.history_length)
+    }
+
+
+async def stream_message(ask: Ask[SendMessage]) -> Streamed:
+    """Give a message to an agent and follow its task until it ends or waits."""
+    message, wanted, begun = await _begun(ask)
+    if present(message.task_id) is not None:
+        return await _streamed(ask, begun.run_id, begun.stream, wanted.history_length)
+    shown = TaskProjection(begun.run_id, begun.thread_id)
+    task = shown.snapshot()
+    if wanted.history_length != 0:
+        task["history"] = [msgspec.to_builtins(message) | shown.names]
+    return Streamed({"task": task}, begun.stream, shown)
+
+
+async def get_task(ask: Ask[TaskRequest]) -> Payload:
+    """A task as it stands."""
+    return await task_of(ask.view, await ask.record(ask.params.id), ask.params.history_length)
+
+
+async def cancel_task(ask: Ask[TaskRequest]) -> Payload:
+    """Cancel a task; answers when it holds."""
+    record = await ask.record(ask.params.id)
+    if not await ask.view.cancel_run(record.run_id):
+        raise Problem(409, "TASK_NOT_CANCELABLE", f"Task '{record.run_id}' has ended already.")
+    with suppress(TimeoutError):
+        await ask.view.wait(record.run_id, CANCEL_WAIT_MS)
+    return await task_of(ask.view, await ask.view.run(record.run_id))
+
+
+async def list_tasks(ask: Ask[ListTasks]) -> Payload:
+    """A page of tasks, newest first."""
+    params = ask.params
+    state = None if params.status in (None, "", "TASK_STATE_UNSPECIFIED") else params.status
+    size = PAGE_SIZE if params.page_size is None else params.page_size
+    after_ms = _milliseconds(params.status_timestamp_after)
+    is_token = re.fullmatch("[0-9]{0,18}", params.page_token or "") is not None
+    checks = [
+        ("status", state is None or state in [*TaskState], f"is none of {', '.join(TaskState)}"),
+        ("pageSize", 1 <= size <= PAGE_SIZE_MAX, f"must be from 1 to {PAGE_SIZE_MAX}"),
+        ("pageToken", is_token, "is none of ours"),
+        ("statusTimestampAfter", after_ms is not None, "must be like 2026-01-31T12:00:00Z"),
+    ]
+    ask.check(wrong(checks))
+    return await _page(ask, TaskState(state) if state else None, size, after_ms or 0)
+
+
+async def subscribe(ask: Ask[TaskRequest]) -> Streamed:
+    """Follow a task from now on, or from a cursor."""
+    record = await ask.record(ask.params.id)
+    cursor = ask.call.cursor()
+    if cursor is None:
+        if record.status is RunStatus.DONE:
+            said = f"Task '{record.run_id}' has ended; get it, or send a Last-Event-ID."
+            raise Problem(409, "UNSUPPORTED_OPERATION", said)
+        cursor = await ask.latest(record)
+    stream = await ask.view.follow_run(record.run_id, cursor)
+    return await _streamed(ask, record.run_id, stream, ask.params.history_length)
+
+
+async def _begun(ask: Ask[SendMessage]) -> tuple[WireMessage, wire.Configuration, StartedRun]:
+    """Start what a message asks for, or continue the task that it names."""
+    message = ask.params.message or WireMessage()
+    wanted = ask.params.configuration or wire.Configuration()
+    push = wanted.task_push_notification_config
+    modes = wanted.accepted_output_modes
+    is_text = not modes or not {"text/plain", "text/*", "*/*"}.isdisjoint(modes)
+    checks = [
+        ("acceptedOutputModes", is_text, "must include text/plain"),
+        ("historyLength", (wanted.history_length or 0) >= 0, "must not be negative"),
+    ]
+    violations = message_violations(ask.params.message, ask.outbound)
+    violations += wrong(checks, "configuration.")
+    if push is not None:
+        path = "configuration.taskPushNotificationConfig."
+        violations += await config_violations(push, ask.outbound, path)
+    ask.check(violations)
+    cursor = 0
+    if present(message.task_id) is None:
+        begun = await _started(ask, message)
+    else:
+        record = await ask.record(message.task_id)
+        cursor = await ask.latest(record)
+        begun = await _continued(ask, message, record)
+    if push is not None:
+        await save_config(ask.view, begun.run_id, push, cursor)
+    return message, wanted, begun
+
+
+async def _started(ask: Ask[SendMessage], message: WireMessage) -> StartedRun:
+    context, agent_id = present(message.context_id), ask.agent_id
+    thread = None if context is None else await ask.view.find_thread(context)
+    if agent_id is None and (thread is None or thread.latest_run_id is None):
+        agents = ask.view.agents()
+        agent_id = "default" if "default" in agents else next(iter(agents), None)
+    said = (user_message(message),)
+    request = RunRequest(thread_id=context, agent_id=agent_id, messages=said, adapter=Adapter.A2A)
+    return await ask.view.start(request, when_busy=InputMode.QUEUE)
+
+
+async def _continued(ask: Ask[SendMessage], message: WireMessage, record: RunRecord) -> StartedRun:
+    thread_id = record.thread_id
+    tickets = await open_tickets(ask.view, record)
+    ask.call.check_may_answer(tickets)
+    is_here = present(message.context_id) in (None, thread_id)
+    done = f"the task waits for nothing; begin a new one with contextId '{thread_id}'"
+    checks = [
+        ("contextId", is_here, f"the task is in the context '{thread_id}'"),
+        ("taskId", bool(tickets), done),
+    ]
+    ask.check(wrong(checks, "message."))
+    stream = await ask.view.decide_and_follow(record, decisions_of(message, tickets))
+    return StartedRun(run_id=record.run_id, thread_id=thread_id, stream=stream)
+
+
+async def _streamed(
+    ask: Ask[Any], run_id: str, stream: EventStream, length: int | None
+) -> Streamed:
+    shown = TaskProjection(run_id, stream.thread_id)
+    for event in stream.before:
+        shown.project(event)
+    stream.before = []
+    task = shown.snapshot() | await history(ask.view, shown.names, length)
+    return Streamed({"task": task}, stream, shown)
+
+
+async def _page(
+    ask: Ask[ListTasks], state: TaskState | None, size: int, after_ms: float
+) -> Payload:
+    """A page of tasks, which may be short and yet have a next one, when few fit the filter.
+
+    A token is a place counted from the oldest task, so that new tasks move no page.
+    """
+    params = ask.params
+    status = None if state is None else _OPEN.get(state, RunStatus.DONE)
+    query = RunQuery(thread_id=present(params.context_id), status=status, limit=1)
+    total = (await ask.view.runs(query)).total
+    end = min(total, int(params.page_token or total))
+    begin = max(0, end - LIMIT_MAX)
+    page = await ask.view.runs(msgspec.structs.replace(query, offset=begin, limit=end - begin))
+    tasks: list[Payload] = []
+    for record in reversed(page.items if end else ()):
+        if len(tasks) == size:
+            break
+        end -= 1
+        if ask.agent_id in (None, record.agent_id) and record.updated_at > after_ms:
+            task = await task_of(ask.view, record, params.history_length or 0)
+            if not params.include_artifacts:
+                task.pop("artifacts", None)
+            if state in (None, task["status"]["state"]):
+                tasks.append(task)
+    return {"tasks": tasks, "nextPageToken": str(end or ""), "pageSize": size, "totalSize": total}
+
+
+def _milliseconds(text: str | None) -> float | None:
+    """A time, or one before all others; None when it is malformed."""
+    try:
+        return datetime.fromisoformat(text).timestamp() * 1000 if text else -1
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,99 @@
+"""A run's events as changes of its task. A function of the events, told one after another.
+
+A piece of the `response` artifact that does not append replaces what the artifact held before:
+each turn of the model begins it anew, so that it ends as the answer.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from awaken.contracts import events as ev
+from awaken.contracts.deltas import TextDelta
+from awaken.contracts.suspension import SuspendTicket, ToolCallOutcome
+from awaken.transport.asgi import encode_json
+from awaken.transport.problems import Problem
+from awaken.transport.sse import data_line
+
+from .states import Payload, Question, TaskState, artifact, said_at, state_at, status, task
+
+
+class TaskProjection:
+    """What a client knows of a task after the events so far."""
+
+    def __init__(self, task_id: str, context_id: str) -> None:
+        self.names = {"taskId": task_id, "contextId": context_id}
+        self._status = status(self.names, TaskState.SUBMITTED, [])
+        self._text = ""
+        """What the `response` artifact holds; there is none while it is blank."""
+        self._is_open = False
+        """Whether the next piece of text belongs to the same turn as the last one."""
+        self._arguments: dict[str, Any] = {}
+        self._questions: dict[str, Question] = {}
+
+    def snapshot(self) -> Payload:
+        """The task as it stands, without its messages."""
+        return task(self.names, self._status, self._text)
+
+    def project(self, event: ev.AgentEvent) -> list[Payload]:
+        """What changes with an event."""
+        match event:
+            case TextDelta(delta=text) if text:
+                is_more, self._is_open = self._is_open, True
+                self._text = self._text + text if is_more else text
+                return [self._added(text, append=is_more)]
+            case ev.StepStart() | ev.StreamReset():
+                self._is_open = False
+            case ev.ToolCallReady(id=call_id, arguments=arguments):
+                self._arguments[call_id] = arguments
+            case ev.ToolCallDone(outcome=ToolCallOutcome.SUSPENDED, id=call_id, result=result):
+                asked = result.suspension or SuspendTicket()
+                arguments = self._arguments.get(call_id)
+                self._questions[call_id] = Question.of(call_id, result.tool_name, arguments, asked)
+            case ev.ToolCallResumed(target_id=call_id) | ev.ToolCallDone(id=call_id):
+                self._questions.pop(call_id, None)
+            case ev.RunStart() if self._status["state"] is not TaskState.WORKING:
+                return [self._moved(TaskState.WORKING, [])]
+            case ev.RunFinish():
+                return self._finished(event)
+        return []
+
+    def _finished(self, event: ev.RunFinish) -> list[Payload]:
+        questions, response = (list(self._questions.values()), ev.extract_response(event.result))
+        state = state_at(event.termination, questions)
+        ending = self._moved(state, said_at(event.termination, questions, response))
+        if state is not TaskState.COMPLETED or not (self._text or response):
+            return [ending]
+        is_whole, self._text = response == self._text, response
+        # What was shown may differ from the answer: a turn was given up, or had only calls.
+        last = self._added("" if is_whole else response, append=is_whole)
+        last["artifactUpdate"]["lastChunk"] = True
+        return [last, ending]
+
+    def _moved(self, state: TaskState, parts: list[Payload]) -> Payload:
+        self._status = status(self.names, state, parts)
+        return {"statusUpdate": {**self.names, "status": self._status}}
+
+    def _added(self, text: str, *, append: bool) -> Payload:
+        flags = {"append": True} if append else {}
+        return {"artifactUpdate": {**self.names, "artifact": artifact(text), **flags}}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEncoder:
+    """A projection as frames of one transport."""
+
+    projection: TaskProjection
+    wrap: Callable[[Payload], Payload]
+    refuse: Callable[[Problem], Payload]
+
+    def frame(self, payload: Payload) -> bytes:
+        """One frame's line."""
+        return data_line(encode_json(self.wrap(payload)))
+
+    def encode(self, event: ev.AgentEvent) -> Sequence[bytes]:
+        """The frames of an event; an error ends the stream, not the task."""
+        if isinstance(event, ev.ErrorEvent):
+            problem = Problem(503, event.code or "stream_broken", event.message)
+            return (b"event: error\n" + data_line(encode_json(self.refuse(problem))),)
+        return [self.frame(payload) for payload in self.projection.project(event)]

@@ -1,0 +1,176 @@
+"""How a task stands: one way to say it, for records of the store and for streams of events."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from awaken.contracts import content
+from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, RunStatus, Suspended, Termination
+from awaken.contracts.messages import Role
+from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, VisibilityFilter
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.suspension import ResumeMode, SuspendTicket, Ticket
+from awaken.services.view import TenantView
+
+from .wire import Wire
+
+Payload = dict[str, Any]
+_ROLES = {Role.USER: "ROLE_USER", Role.ASSISTANT: "ROLE_AGENT"}
+
+
+class TaskState(StrEnum):
+    """Where a task is in its life."""
+
+    SUBMITTED = "TASK_STATE_SUBMITTED"
+    WORKING = "TASK_STATE_WORKING"
+    INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
+    AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
+    COMPLETED = "TASK_STATE_COMPLETED"
+    FAILED = "TASK_STATE_FAILED"
+    CANCELED = "TASK_STATE_CANCELED"
+    REJECTED = "TASK_STATE_REJECTED"
+
+
+_ENDS: Mapping[type, TaskState]
+_ENDS = {Cancelled: TaskState.CANCELED, Blocked: TaskState.REJECTED, Failed: TaskState.FAILED}
+
+
+class Question(Wire, frozen=True, kw_only=True):
+    """What a suspended call asks, as clients see it."""
+
+    call_id: str
+    tool_name: str
+    kind: str
+    """`permission` or `input`."""
+    message: str = ""
+    arguments: Any = None
+    response_schema: dict[str, Any] | None = None
+
+    @classmethod
+    def of(
+        cls, call_id: str, tool: str, arguments: Any, asked: Ticket | SuspendTicket
+    ) -> "Question":
+        """The question of a ticket."""
+        return cls(
+            call_id=call_id,
+            tool_name=tool,
+            kind="permission" if is_permission(asked) else "input",
+            message=asked.suspension.message,
+            arguments=arguments,
+            response_schema=asked.suspension.response_schema,
+        )
+
+    @property
+    def text(self) -> str:
+        """The question for people."""
+        return self.message or f"A call of '{self.tool_name}' waits for its {self.kind}."
+
+
+def is_permission(ticket: Ticket | SuspendTicket) -> bool:
+    """Whether a ticket only asks if its call may go on."""
+    return ticket.resume_mode is ResumeMode.REPLAY_TOOL_CALL
+
+
+async def task_of(view: TenantView, record: RunRecord, length: int | None = None) -> Payload:
+    """A run as a task, with at most so many of its latest messages."""
+    names = {"taskId": record.run_id, "contextId": record.thread_id}
+    asked = await open_tickets(view, record)
+    questions = [Question.of(it.call_id, it.tool_name, it.arguments, it) for it in asked]
+    state, response = state_of(record, questions), record.final_output or ""
+    said = status(names, state, said_at(record.termination, questions, response))
+    said["timestamp"] = datetime.fromtimestamp((record.updated_at or record.created_at) / 1000, UTC)
+    shown = task(names, said, response if state is TaskState.COMPLETED else "")
+    return shown | await history(view, names, length)
+
+
+async def open_tickets(view: TenantView, record: RunRecord) -> list[Ticket]:
+    """What a run that waits needs to be told, oldest first."""
+    if record.status is not RunStatus.WAITING:
+        return []
+    return [it for it in await view.tickets(record.thread_id) if it.run_id == record.run_id]
+
+
+async def history(view: TenantView, names: Mapping[str, str], length: int | None) -> Payload:
+    """The latest messages of a task, as a field of it."""
+    if length == 0:
+        return {}
+    task_id, context_id = names["taskId"], names["contextId"]
+    if await view.find_thread(context_id) is None:
+        return {"history": []}
+    query = MessageQuery(
+        run_id=task_id, order=Order.DESC, limit=LIMIT_MAX, visibility=VisibilityFilter.EXTERNAL
+    )
+    page = await view.messages(context_id, query)
+    shown = [
+        {"messageId": it.message_id, "role": _ROLES[it.message.role], **names, "parts": parts}
+        for it in page.items
+        if it.message.role in _ROLES and (parts := [*filter(None, map(_part, it.message.content))])
+    ]
+    return {"history": shown[:length][::-1]}
+
+
+def state_of(record: RunRecord, questions: Sequence[Question]) -> TaskState:
+    """Where a run's task is, given the questions that are still open."""
+    if record.status is RunStatus.DONE:
+        return state_at(record.termination, questions)
+    if questions:
+        return state_at(Suspended(), questions)
+    # One that waits without a question waits for work that goes on, or to be taken up.
+    return TaskState.SUBMITTED if record.status is RunStatus.CREATED else TaskState.WORKING
+
+
+def state_at(termination: Termination | None, questions: Sequence[Question]) -> TaskState:
+    """Where a task is whose run has ended or waits."""
+    if isinstance(termination, Suspended):
+        is_for_permission = {it.kind for it in questions} == {"permission"}
+        return TaskState.AUTH_REQUIRED if is_for_permission else TaskState.INPUT_REQUIRED
+    return _ENDS.get(type(termination), TaskState.COMPLETED)
+
+
+def said_at(
+    termination: Termination | None, questions: Sequence[Question], response: str
+) -> list[Payload]:
+    """What a task says: its questions for people and programs, its answer, or why there is none."""
+    match termination:
+        case None | Suspended():
+            data = {"data": {"questions": questions}, "mediaType": "application/json"}
+            return [*({"text": it.text} for it in questions), data] if questions else []
+        case Failed(message=text) | Blocked(reason=text):
+            return [{"text": text}]
+        case _:
+            return [{"text": response}] if response else []
+
+
+def status(names: Mapping[str, str], state: TaskState, parts: list[Payload]) -> Payload:
+    """A task's status."""
+    if not parts:
+        return {"state": state}
+    message_id = f"{names['taskId']}:{state.removeprefix('TASK_STATE_').lower()}"
+    message = {"messageId": message_id, "role": "ROLE_AGENT", **names, "parts": parts}
+    return {"state": state, "message": message}
+
+
+def task(names: Mapping[str, str], status: Payload, response: str) -> Payload:
+    """A task without its messages."""
+    found = {"id": names["taskId"], "contextId": names["contextId"], "status": status}
+    return found | ({"artifacts": [artifact(response)]} if response else {})
+
+
+def artifact(text: str) -> Payload:
+    """The artifact that is a task's answer."""
+    return {"artifactId": "response", "name": "response", "parts": [{"text": text}]}
+
+
+def _part(block: content.ContentBlock) -> Payload | None:
+    match block:
+        case content.Text(text=text) if text:
+            return {"text": text}
+        case content.Image() | content.Audio() | content.Video() | content.Document():
+            title = block.title if isinstance(block, content.Document) else None
+            named = {"filename": title} if title else {}
+            if isinstance(block.source, content.UrlSource):
+                return {"url": block.source.url, **named}
+            return {"raw": block.source.data, "mediaType": block.source.media_type, **named}
+        case _:
+            return None

@@ -1,0 +1,205 @@
+"""What clients ask, as types, and everything that is wrong with it.
+
+Every field is optional here: all that is wrong is told together.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from awaken.contracts.errors import UnknownAgent, UnknownRun
+from awaken.contracts.identity import present
+from awaken.contracts.record import Record
+from awaken.contracts.runs import RunRecord
+from awaken.services.view import TenantView
+from awaken.transport.outbound import Outbound
+from awaken.transport.problems import Problem
+from awaken.transport.routes import Access, Call
+
+
+class Wire(Record, frozen=True, kw_only=True, rename="camel"):
+    """A value whose fields are written in camelCase."""
+
+
+class Part(Wire, frozen=True, kw_only=True):
+    """A piece of a message: exactly one of text, raw (base64), url and data."""
+
+    text: str | None = None
+    raw: str | None = None
+    url: str | None = None
+    data: Any = msgspec.UNSET
+    media_type: str | None = None
+    filename: str | None = None
+
+
+class WireMessage(Wire, frozen=True, kw_only=True):
+    """A message of a client."""
+
+    message_id: str | None = None
+    role: str | None = None
+    parts: tuple[Part, ...] | None = None
+    context_id: str | None = None
+    task_id: str | None = None
+
+
+class Authentication(Wire, frozen=True, kw_only=True):
+    """How to prove to a target who calls it."""
+
+    scheme: str | None = None
+    credentials: str | None = None
+
+
+class Request(Wire, frozen=True, kw_only=True):
+    """What every operation may be told."""
+
+    tenant: str | None = None
+    """The agent's id."""
+
+
+class TaskRequest(Request, frozen=True, kw_only=True):
+    """A task, with at most so many of its latest messages."""
+
+    id: str | None = None
+    history_length: int | None = None
+
+
+class ListTasks(Request, frozen=True, kw_only=True):
+    """Tasks by context and state."""
+
+    context_id: str | None = None
+    status: str | None = None
+    page_size: int | None = None
+    page_token: str | None = None
+    history_length: int | None = None
+    status_timestamp_after: str | None = None
+    include_artifacts: bool | None = None
+
+
+class PushConfigName(Request, frozen=True, kw_only=True):
+    """A task, and one of its push notification configs."""
+
+    task_id: str | None = None
+    id: str | None = None
+
+
+class PushConfig(PushConfigName, frozen=True, kw_only=True):
+    """Where to post what becomes of a task."""
+
+    url: str | None = None
+    token: str | None = None
+    authentication: Authentication | None = None
+
+
+class Configuration(Wire, frozen=True, kw_only=True):
+    """How a message is to be answered."""
+
+    accepted_output_modes: tuple[str, ...] | None = None
+    task_push_notification_config: PushConfig | None = None
+    history_length: int | None = None
+    return_immediately: bool | None = None
+
+
+class SendMessage(Request, frozen=True, kw_only=True):
+    """A message to an agent."""
+
+    message: WireMessage | None = None
+    configuration: Configuration | None = None
+
+
+class RpcRequest(Wire, frozen=True, kw_only=True):
+    """One call over JSON-RPC; batches are not supported."""
+
+    jsonrpc: Literal["2.0"]
+    id: str | int | None = None
+    method: Any = None
+    params: Any = None
+
+
+Violation = tuple[str, str]
+"""A field and what is wrong with it."""
+
+
+P = TypeVar("P", bound=Request)
+
+
+class Violations(Problem):
+    """A request with fields that are wrong; names all of them."""
+
+    def __init__(self, *violations: Violation) -> None:
+        said = "; ".join(f"{field}: {problem}" for field, problem in violations)
+        super().__init__(400, "INVALID_PARAMS", said)
+        self.violations = violations
+
+
+def wrong(checks: Iterable[tuple[str, bool, str]], path: str = "") -> list[Violation]:
+    """Of fields, whether each is right, and what it must be: those that are not right."""
+    return [(path + field, rule) for field, is_right, rule in checks if not is_right]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Generic[P]):
+    """One request to an operation."""
+
+    call: Call
+    params: P
+    outbound: Outbound
+    asks_tokens: bool
+    """Whether callers need a token."""
+
+    @property
+    def view(self) -> TenantView:
+        """What the caller can see and do."""
+        return self.call.view
+
+    @property
+    def agent_id(self) -> str | None:
+        """The agent that the request is confined to."""
+        return self.call.path.get("tenant") or present(self.params.tenant)
+
+    def check(self, violations: Sequence[Violation] = ()) -> None:
+        """Refuse the request if it names nobody here, or anything is wrong with it.
+
+        Raises:
+            UnknownAgent: There is no such agent.
+            Violations: With everything that is wrong.
+        """
+        agent_id, known = self.agent_id, self.view.agents()
+        if agent_id is not None and agent_id not in known:
+            raise UnknownAgent(agent_id=agent_id, known=", ".join(sorted(known)))
+        is_same = present(self.params.tenant) in (None, agent_id)
+        length = getattr(self.params, "history_length", None) or 0
+        checks = [
+            ("tenant", is_same, f"differs from '{agent_id}' in the path"),
+            ("historyLength", length >= 0, "must not be negative"),
+        ]
+        if found := [*wrong(checks), *violations]:
+            raise Violations(*found)
+
+    def require(self, access: Access) -> None:
+        """Refuse a caller who may not do that.
+
+        Raises:
+            Problem: 403.
+        """
+        # Whoever got here may read: the route saw to that.
+        if access is not Access.READ and access not in self.call.principal.access:
+            raise Problem(403, "forbidden", f"This needs the right to {access}.")
+
+    async def record(self, task_id: str | None, violations: Sequence[Violation] = ()) -> RunRecord:
+        """The run of a task, if nothing is wrong with the request.
+
+        Raises:
+            UnknownRun: There is none, or it is another tenant's or agent's.
+        """
+        self.check(violations)
+        record = await self.view.run(task_id or "")
+        if self.agent_id not in (None, record.agent_id):
+            raise UnknownRun(run_id=task_id)
+        return record
+
+    async def latest(self, record: RunRecord) -> int:
+        """How far the log of a task's context goes."""
+        thread = await self.view.find_thread(record.thread_id)
+        return 0 if thread is None else thread.event_seq

@@ -1,0 +1,76 @@
+"""What clients send, as far as it is heeded, and from a prompt to a message."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from awaken.contracts.content import ContentBlock, Text
+from awaken.contracts.errors import InvalidInput
+from awaken.contracts.messages import Message, user
+from awaken.contracts.record import Record
+from awaken.transport.media import inline, linked
+
+
+class Resource(Record, frozen=True, kw_only=True, rename="camel"):
+    """The contents of a file that come with a prompt."""
+
+    uri: str = ""
+    text: str | None = None
+    blob: str | None = None
+    mime_type: str | None = None
+
+
+class Block(Resource, frozen=True, kw_only=True, rename="camel"):
+    """A part of a prompt."""
+
+    type: str
+    text: str = ""
+    data: str = ""
+    name: str = ""
+    resource: Resource | None = None
+
+
+class OpenSession(Record, frozen=True, kw_only=True, rename="camel"):
+    """The parameters of `session/new` and `session/load`."""
+
+    cwd: str
+    mcp_servers: tuple[Any, ...] = ()
+    session_id: str = ""
+
+
+class Prompt(Record, frozen=True, kw_only=True, rename="camel"):
+    """The parameters of `session/prompt` and `session/cancel`."""
+
+    session_id: str
+    prompt: tuple[Block, ...] = ()
+
+
+def message_of(prompt: Iterable[Block]) -> Message:
+    """The prompt as the user's message.
+
+    Raises:
+        InvalidInput: It is empty, or something in it cannot be taken.
+        Problem: A file in it cannot be taken.
+    """
+    content = tuple(map(_block, prompt))
+    if not content:
+        raise InvalidInput(what="The prompt", problem="it is empty")
+    return user(content)
+
+
+def _block(block: Block) -> ContentBlock:
+    match block.type:
+        case "text":
+            return Text(text=block.text)
+        case "image" if block.data:
+            return inline(block.data, block.mime_type or "image/png", kind="image")
+        case "resource_link" if block.uri:
+            if block.uri.startswith(("https://", "http://")):
+                return linked(block.uri, block.mime_type, block.name or None)
+            # Only the client's machine knows the file; the agent is told where it is.
+            return Text(text=f"[{block.name}]({block.uri})")
+        case "resource" if (file := block.resource) is not None:
+            if file.text is not None:
+                return Text(text=f'<resource uri="{file.uri}">\n{file.text}\n</resource>')
+            return inline(file.blob or "", file.mime_type, file.uri)
+        case _:
+            raise InvalidInput(what="The prompt", problem=f"it has a block of type '{block.type}'")

@@ -1,0 +1,194 @@
+"""The agent's side of the protocol: sessions, prompts, and how a turn stops."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import aclosing, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from awaken.contracts import events, identity, queries
+from awaken.contracts import lifecycle as ends
+from awaken.contracts.errors import AwakenError, InvalidInput, RunError, UsageError
+from awaken.contracts.runs import RunRequest
+from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.services.following import EventStream
+from awaken.services.threads import ThreadEdit
+from awaken.services.view import TenantView
+
+from .decode import OpenSession, Prompt, message_of
+from .permissions import permission
+from .updates import event_updates, history_updates
+
+SETTLE_S = 5
+_ENDS: Mapping[type, str] = {ends.Cancelled: "cancelled", ends.Blocked: "refusal"}
+_STOPS = {"token_budget": "max_tokens", "stop_on_tool": "end_turn", "content_match": "end_turn"}
+
+Answer = Mapping[str, Any]
+Cancel = asyncio.Future[None]
+"""Done as soon as a turn is cancelled."""
+
+
+class Sessions:
+    """Serves one client. A client that is gone is not told anything any more."""
+
+    def __init__(self, view: TenantView, agent_id: str | None, version: str) -> None:
+        self.client: Any = None
+        """The official connection, once there is one."""
+        self._view = view
+        self._agent_id = agent_id
+        self._version = version
+        self._cancels: dict[str, Cancel] = {}
+        self._turns: set[asyncio.Task[Any]] = set()
+
+    async def initialize(self, _: Any) -> Answer:
+        """Say what can be done."""
+        prompts = {"image": True, "audio": False, "embeddedContext": True}
+        return {
+            "protocolVersion": 1,
+            "agentInfo": {"name": "awaken-acp", "version": self._version},
+            "agentCapabilities": {"loadSession": True, "promptCapabilities": prompts},
+            "authMethods": [],
+        }
+
+    async def authenticate(self, _: Any) -> Answer:
+        """Whoever started the process may use it."""
+        return {}
+
+    async def new_session(self, params: Any) -> Answer:
+        """Begin a thread."""
+        edit = ThreadEdit(custom={"acp.cwd": _checked(params).cwd})
+        self._agent()
+        return {"sessionId": (await self._view.create_thread(edit)).id}
+
+    async def load_session(self, params: Any) -> Answer:
+        """Tell again what happened on a thread."""
+        session_id = _checked(params).session_id
+        seen = queries.VisibilityFilter.EXTERNAL
+        query = queries.MessageQuery(limit=queries.LIMIT_MAX, visibility=seen)
+        while True:
+            page = await self._view.messages(session_id, query)
+            for record in page.items:
+                for update in history_updates(record.message):
+                    await self._tell(session_id, update)
+            if page.next_cursor is None:
+                return {}
+            query = queries.at_cursor(query, page.next_cursor)
+
+    async def cancel(self, params: Any) -> None:
+        """Stop the turn; its prompt answers once it has."""
+        session_id = msgspec.convert(params, Prompt).session_id
+        cancelled = self._cancels.pop(session_id, None)
+        if cancelled is not None:
+            cancelled.set_result(None)
+            await self._view.cancel_thread(session_id)
+
+    async def prompt(self, params: Any) -> Answer:
+        """Run the agent, show what it does, and ask what it asks."""
+        asked = msgspec.convert(params, Prompt)
+        # Before anything else: whoever cancels right away means this turn.
+        cancelled = self._cancels[asked.session_id] = Cancel()
+        turn = asyncio.ensure_future(self._turn(asked, cancelled))
+        self._turns.add(turn)
+        try:
+            return {"stopReason": await turn}
+        except AwakenError:
+            if not cancelled.done():
+                raise
+            return {"stopReason": "cancelled"}
+        finally:
+            self._turns.discard(turn)
+            if self._cancels.get(asked.session_id) is cancelled:
+                del self._cancels[asked.session_id]
+
+    async def settle(self) -> None:
+        """Let turns end that are about to."""
+        if self._turns:
+            await asyncio.wait(self._turns, timeout=SETTLE_S)
+
+    async def _turn(self, asked: Prompt, cancelled: Cancel) -> str:
+        await self._view.thread(asked.session_id)
+        said, adapter = message_of(asked.prompt), identity.Adapter.ACP
+        request = RunRequest(
+            thread_id=asked.session_id, agent_id=self._agent(), messages=(said,), adapter=adapter
+        )
+        started = await self._view.start(request)
+        if cancelled.done():
+            await self._view.cancel_run(started.run_id)
+        end = await self._follow(started.stream)
+        while isinstance(end, ends.Suspended):
+            end = await self._go_on(asked.session_id, started.run_id, cancelled)
+        return _stop_reason(end)
+
+    async def _follow(self, stream: EventStream) -> ends.Termination:
+        """Show what happens until the run ends or waits."""
+        async with aclosing(stream.batches()) as batches:
+            async for batch in batches:
+                for event in map(events.plain, batch):
+                    if isinstance(event, events.RunFinish):
+                        return event.termination
+                    if isinstance(event, events.ErrorEvent):
+                        raise RunError(event.message)
+                    for update in event_updates(event):
+                        await self._tell(stream.thread_id, update)
+        raise RunError("The run waits for somebody else's decision.")
+
+    async def _go_on(self, session_id: str, run_id: str, cancelled: Cancel) -> ends.Termination:
+        """Have the tickets of a run decided, and follow it further."""
+        decisions: dict[str, ToolCallResume] = {}
+        for ticket in await self._view.tickets(session_id):
+            if ticket.run_id == run_id:
+                decision = await self._decided(ticket, cancelled)
+                if decision is None:
+                    await self._view.cancel_run(run_id)
+                    return ends.Cancelled()
+                decisions[ticket.ticket_id] = decision
+        run = await self._view.run(run_id)
+        return await self._follow(await self._view.decide_and_follow(run, decisions))
+
+    async def _decided(self, ticket: Ticket, cancelled: Cancel) -> ToolCallResume | None:
+        """What the client decides, or None as soon as the turn is cancelled."""
+        asking = asyncio.ensure_future(permission(self._view, ticket, self.client))
+        try:
+            await asyncio.wait((asking, cancelled), return_when=asyncio.FIRST_COMPLETED)
+            return None if cancelled.done() else await asking
+        finally:
+            asking.cancel()
+
+    async def _tell(self, session_id: str, update: Mapping[str, Any]) -> None:
+        # The run goes on without a client; what it does is on the thread.
+        with suppress(ConnectionError):
+            params = {"sessionId": session_id, "update": update}
+            await self.client.send_notification("session/update", params)
+
+    def _agent(self) -> str:
+        agents = self._view.agents()
+        wanted = self._agent_id or ("default" if len(agents) != 1 else next(iter(agents)))
+        if wanted not in agents:
+            raise UsageError(f"There is no agent '{wanted}'; name one of {', '.join(agents)}.")
+        return wanted
+
+
+METHODS = {
+    "initialize": Sessions.initialize, "authenticate": Sessions.authenticate,
+    "session/new": Sessions.new_session, "session/load": Sessions.load_session,
+    "session/prompt": Sessions.prompt, "session/cancel": Sessions.cancel,
+}  # fmt: skip
+
+
+def _checked(params: Any) -> OpenSession:
+    asked = msgspec.convert(params, OpenSession)
+    if not Path(asked.cwd).is_absolute():
+        raise InvalidInput(what="cwd", problem=f"'{asked.cwd}' is no absolute path")
+    if asked.mcp_servers:
+        raise InvalidInput(what="mcpServers", problem="give the agent its tools in its own code")
+    return asked
+
+
+def _stop_reason(end: ends.Termination) -> str:
+    if isinstance(end, ends.Failed):
+        raise RunError(end.message)
+    if isinstance(end, ends.Stopped):
+        return _STOPS.get(end.reason.code, "max_turn_requests")
+    return _ENDS.get(type(end), "end_turn")

@@ -1,0 +1,78 @@
+"""The protocol on a process's own stdin and stdout, through the official connection."""
+
+import importlib
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import redirect_stdout, suppress
+from typing import Any, TextIO
+
+import msgspec
+
+from awaken.contracts.errors import AwakenError, InvalidInput, UnknownThread, UsageError
+from awaken.transport.problems import Problem
+
+from .sessions import METHODS, Sessions
+
+LINE_BYTES = 50 * 1024 * 1024
+"""How long one message may be; pictures are inside."""
+INVALID_PARAMS, INTERNAL_ERROR, NOT_FOUND = -32602, -32603, -32002
+
+Streams = tuple[Any, Any]
+
+
+def claimed_stdout() -> TextIO:
+    """The process's stdout for the protocol alone; whatever else is printed goes to stderr."""
+    sys.stdout.flush()
+    ours = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return ours
+
+
+async def stdio_streams(output: TextIO) -> Any:
+    """The pipes to the client that started the process.
+
+    Raises:
+        UsageError: The extra `acp` is not installed.
+    """
+    with redirect_stdout(output):
+        return await _acp().stdio_streams(limit=LINE_BYTES)
+
+
+async def serve(sessions: Sessions, streams: Streams, drain: Callable[[], Awaitable[None]]) -> None:
+    """Serve one client until it closes its end; then drain, and answer what is still asked."""
+    acp = _acp()
+
+    async def handle(method: str, params: Any, is_notification: bool) -> Any:  # noqa: FBT001
+        if method not in METHODS and is_notification:
+            return None
+        if method not in METHODS:
+            raise acp.RequestError.method_not_found(method)
+        try:
+            return await METHODS[method](sessions, params or {})
+        except (InvalidInput, Problem, msgspec.ValidationError) as error:
+            raise acp.RequestError(INVALID_PARAMS, str(error)) from error
+        except (AwakenError, ConnectionError) as error:
+            code = NOT_FOUND if isinstance(error, UnknownThread) else INTERNAL_ERROR
+            raise acp.RequestError(code, str(error)) from error
+
+    reader, writer = streams
+    connection = acp.connection.Connection(handle, writer, reader, listening=False)
+    sessions.client = connection
+    try:
+        await connection.main_loop()
+        await drain()
+        await sessions.settle()
+    finally:
+        # A client that has closed both ends cannot be answered.
+        with suppress(ConnectionError):
+            await connection.close()
+        writer.close()
+
+
+def _acp() -> Any:
+    try:
+        return importlib.import_module("acp")
+    except ImportError as error:
+        message = "ACP needs the package agent-client-protocol: pip install 'awaken[acp]'."
+        raise UsageError(message) from error

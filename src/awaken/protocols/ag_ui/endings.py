@@ -1,0 +1,76 @@
+"""What the last event of a run says: what it waits for, and what it cost."""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from awaken.contracts.inference import TokenUsage
+from awaken.contracts.suspension import ResumeMode, SuspendTicket, Ticket
+
+Fields = dict[str, Any]
+
+_COUNTS = {
+    "inputTokens": "prompt_tokens",
+    "outputTokens": "completion_tokens",
+    "totalTokens": "total_tokens",
+    "reasoningTokens": "thinking_tokens",
+    "cachedInputTokens": "cache_read_tokens",
+    "cacheWriteInputTokens": "cache_creation_tokens",
+}
+_LAST_MS = 253_402_300_799_000
+"""The end of the year 9999, after which no date can be written."""
+
+
+def outcome(waiting: Mapping[str, SuspendTicket]) -> Fields:
+    """The outcome of a run that waits, from its suspended calls by id.
+
+    Calls to a client's own tools are no interrupts: the client answers them by tool messages.
+    """
+    asked = {id_: it for id_, it in waiting.items() if not is_client_call(it, it.pending.name)}
+    if not asked:
+        return {"type": "success"} | ({"pendingToolCallIds": list(waiting)} if waiting else {})
+    names = Counter(it.suspension.id for it in asked.values())
+    interrupts = [
+        _interrupt(id_ if names[it.suspension.id] > 1 else it.suspension.id or id_, id_, it)
+        for id_, it in asked.items()
+    ]
+    return {"type": "interrupt", "interrupts": interrupts}
+
+
+def is_client_call(ticket: SuspendTicket | Ticket, tool_name: str) -> bool:
+    """Whether a call waits for a client to run it, and nobody is asked anything."""
+    asked = ticket.suspension
+    is_question = ticket.asked_by or asked.message or asked.action != f"tool:{tool_name}"
+    return ticket.resume_mode is ResumeMode.USE_DECISION_AS_TOOL_RESULT and not is_question
+
+
+def spent(usage: Mapping[str, TokenUsage]) -> list[Fields] | None:
+    """The tokens of each model as AG-UI counts them, which is as they are counted here."""
+    counts = {
+        model: {name: getattr(it, of) for name, of in _COUNTS.items()}
+        for model, it in usage.items()
+    }
+    return [{"model": model} | _given(it) for model, it in counts.items()] or None
+
+
+def _interrupt(name: str, call_id: str, ticket: SuspendTicket) -> Fields:
+    asked, until = ticket.suspension, ticket.expires_at
+    told = {
+        "id": name,
+        "reason": asked.action or "tool_approval",
+        "message": asked.message or None,
+        "toolCallId": call_id,
+        "responseSchema": asked.response_schema,
+        "expiresAt": None if until is None or until > _LAST_MS else _date(until),
+        "metadata": {"toolName": ticket.pending.name, "parameters": asked.parameters},
+    }
+    return _given(told)
+
+
+def _given(fields: Fields) -> Fields:
+    return {name: it for name, it in fields.items() if it is not None}
+
+
+def _date(time_ms: int) -> str:
+    return datetime.fromtimestamp(max(time_ms, 0) / 1000, UTC).isoformat()

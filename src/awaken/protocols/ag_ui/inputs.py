@@ -1,0 +1,176 @@
+"""What AG-UI clients send: the SDK's RunAgentInput, and the shorter bodies of older clients."""
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from typing import Any, Literal
+
+import msgspec
+
+from awaken.contracts import content as stored
+from awaken.contracts.messages import Message, Role, Visibility, as_blocks
+from awaken.contracts.record import Record
+from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
+from awaken.contracts.tools import EMPTY_PARAMETERS, ToolDescriptor
+from awaken.transport.media import inline, linked
+
+from .endings import is_client_call
+
+_ROLES = {"user": Role.USER, "system": Role.SYSTEM, "developer": Role.SYSTEM}
+_SERVERS_OWN = {"revision", "extensions"}
+"""What a STATE_SNAPSHOT consists of; clients send it back with the next run."""
+
+
+class PartSource(Record, frozen=True, kw_only=True, rename="camel"):
+    """Where the bytes of a part are; those at a model provider cannot be used here."""
+
+    type: Literal["data", "url", "file"]
+    value: str
+    mime_type: str = "application/octet-stream"
+
+
+class ContentPart(Record, frozen=True, kw_only=True):
+    """A part of a message."""
+
+    type: Literal["text", "image", "audio", "video", "document"]
+    text: str = ""
+    source: PartSource | None = None
+
+
+class ClientMessage(Record, frozen=True, kw_only=True, rename="camel"):
+    """A message of a client, new or from the history."""
+
+    role: str
+    id: str | None = None
+    content: str | tuple[ContentPart, ...] | dict[str, Any] | None = None
+    tool_call_id: str | None = None
+    error: str | None = None
+
+    @property
+    def blocks(self) -> tuple[stored.ContentBlock, ...]:
+        """The content as it is stored."""
+        if isinstance(self.content, tuple):
+            return tuple(block for part in self.content for block in _blocks(part))
+        return as_blocks(self.content) if isinstance(self.content, str) else ()
+
+
+class ClientTool(Record, frozen=True, kw_only=True):
+    """A tool that the client runs."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] | None = None
+
+
+class ResumeEntry(Record, frozen=True, kw_only=True, rename="camel"):
+    """An answer to an interrupt."""
+
+    interrupt_id: str
+    status: Literal["resolved", "cancelled"] = "resolved"
+    payload: Any = None
+
+
+class RunAgentInput(Record, frozen=True, kw_only=True, rename="camel"):
+    """A request to run an agent; `resume` may also be a single answer."""
+
+    thread_id: str | None = None
+    run_id: str | None = None
+    agent_id: str | None = None
+    messages: tuple[ClientMessage, ...] = ()
+    state: Any = None
+    context: Any = None
+    tools: tuple[ClientTool, ...] | None = None
+    resume: ResumeEntry | tuple[ResumeEntry, ...] | None = None
+
+    @property
+    def answers(self) -> tuple[ResumeEntry, ...]:
+        """The answers to interrupts."""
+        return (self.resume,) if isinstance(self.resume, ResumeEntry) else self.resume or ()
+
+    @property
+    def results(self) -> dict[str | None, ClientMessage]:
+        """The results of tools, by call."""
+        return {it.tool_call_id: it for it in self.messages if it.role == "tool"}
+
+    @property
+    def frontend_tools(self) -> tuple[ToolDescriptor, ...]:
+        """The client's tools as the model is told of them."""
+        told = ((it, it.description or "Frontend tool") for it in self.tools or ())
+        return tuple(
+            ToolDescriptor(
+                id=it.name, description=text, parameters=it.parameters or EMPTY_PARAMETERS
+            )
+            for it, text in told
+        )
+
+
+def frontend_context(body: RunAgentInput) -> tuple[Message, ...]:
+    """One message for the model about what the client shows, if there is anything to say."""
+    state, context = body.state, body.context
+    if isinstance(state, dict) and state.keys() >= _SERVERS_OWN:
+        state = {name: it for name, it in state.items() if name not in _SERVERS_OWN}
+    if isinstance(context, list):
+        context = _by_description(it for it in context if isinstance(it, dict))
+    if isinstance(state, dict) and isinstance(context, dict):
+        state = state | context
+    shown = msgspec.json.encode(state or context).decode() if state or context else ""
+    text = as_blocks(f"<frontend-context>\n{shown}\n</frontend-context>")
+    told = Message(role=Role.SYSTEM, content=text, visibility=Visibility.INTERNAL)
+    return (told,) if shown else ()
+
+
+def decisions(body: RunAgentInput, tickets: Iterable[Ticket]) -> dict[str, ToolCallResume]:
+    """What the client decides: answers to interrupts, and results of its own tools."""
+    waiting = {it.call_id for it in tickets if is_client_call(it, it.tool_name)}
+    told = {id_: _result(it) for id_, it in body.results.items() if id_ and id_ in waiting}
+    return told | {it.interrupt_id: _answer(it) for it in body.answers}
+
+
+def new_messages(body: RunAgentInput, known: Collection[str] | None) -> tuple[Message, ...]:
+    """What the client says that the thread does not have yet; None means it has nothing.
+
+    The history is the server's: what comes before a message that it has is history, and so is
+    what has no id and comes before an answer. Answers and results are never taken from clients.
+    """
+    told = list(enumerate(body.messages))
+    latest = max((i for i, it in told if known and it.id in known), default=-1)
+    answered = max((i for i, it in told if known is not None and it.role not in _ROLES), default=-1)
+    fresh = {
+        it.id or f"#{i}": Message(role=_ROLES[it.role], content=it.blocks, id=it.id or None)
+        for i, it in told
+        if it.role in _ROLES and i > (latest if it.id else max(latest, answered)) and it.blocks
+    }
+    return tuple(fresh.values())
+
+
+def _by_description(entries: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """What each description has; those that come several times have a list."""
+    found: dict[str, list[Any]] = {}
+    for it in entries:
+        found.setdefault(str(it.get("description", "")), []).append(it.get("value"))
+    return {name: it if len(it) > 1 else it[0] for name, it in found.items()}
+
+
+def _answer(entry: ResumeEntry) -> ToolCallResume:
+    given = entry.payload if isinstance(entry.payload, dict) else {}
+    is_refused = entry.status == "cancelled" or given.get("approved") is False
+    action = DecisionAction.CANCEL if is_refused else DecisionAction.RESUME
+    why = str(given["reason"]) if "reason" in given else None
+    told = ToolCallResume(decision_id="", action=action, result=entry.payload, reason=why)
+    return msgspec.structs.replace(told, arguments=given.get("editedArgs"))
+
+
+def _result(message: ClientMessage) -> ToolCallResume:
+    value: Any = stored.text_of(message.blocks)
+    with suppress(msgspec.DecodeError):
+        value = msgspec.json.decode(value)
+    failed = {"error": message.error, "content": value}
+    return ToolCallResume(decision_id="", result=value if message.error is None else failed)
+
+
+def _blocks(part: ContentPart) -> Iterator[stored.ContentBlock]:
+    source = part.source
+    if part.type == "text":
+        yield stored.Text(text=part.text)
+    elif source is not None and source.type != "file":
+        make = linked if source.type == "url" else inline
+        yield make(source.value, source.mime_type, kind=part.type)

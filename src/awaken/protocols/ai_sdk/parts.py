@@ -1,0 +1,99 @@
+"""Parts of UI messages that streams and history have in common, and those without a chunk.
+
+What replaces itself has an id and stays in the message; what is only news is transient: clients
+hear of it, and no message grows with it.
+"""
+
+from typing import Any
+
+from awaken.contracts import events as ev
+from awaken.contracts.messages import Visibility
+from awaken.contracts.suspension import ResumeMode, ToolCallOutcome
+from awaken.transport.asgi import encode_json
+
+Fields = dict[str, Any]
+
+_OWN = {
+    "source-url": ("sourceId", "url"),
+    "source-document": ("sourceId", "mediaType", "title"),
+    "file": ("url", "mediaType"),
+}
+"""Activities that are chunks of their own, with the texts that such a chunk must have."""
+
+
+def outcome_of(event: ev.ToolCallDone | ev.ToolCallResumed) -> Fields | None:
+    """The fields of a call that has come out or asks for approval; None leaves it to the client."""
+    if isinstance(event, ev.ToolCallResumed):
+        return _resumed(event)
+    result, wanted = event.result, event.result.suspension
+    data = result.message if result.data is None else result.data
+    match event.outcome:
+        case ToolCallOutcome.SUCCEEDED:
+            return available(
+                {"data": data, "metadata": result.metadata} if result.metadata else data
+            )
+        case ToolCallOutcome.FAILED:
+            return _failed(result.message or encode_json(data or "tool error").decode())
+        case ToolCallOutcome.SUSPENDED:
+            if wanted is None or wanted.resume_mode is not ResumeMode.REPLAY_TOOL_CALL:
+                return None
+            return approval_requested(event.ticket_id or wanted.suspension.id or event.id)
+
+
+def available(output: Any) -> Fields:
+    """The fields of a call that worked."""
+    return {"state": "output-available", "output": output, "providerExecuted": True}
+
+
+def approval_requested(approval_id: str) -> Fields:
+    """The fields of a call that asks whether it may run."""
+    return {"state": "approval-requested", "approval": {"id": approval_id}}
+
+
+def data_chunks(event: ev.AgentEvent) -> list[Fields]:
+    """The data part of an event, and the chunk of its own that an activity may be."""
+    data: Any = event
+    match event:
+        case ev.ActivitySnapshot():
+            return _activity(event)
+        case ev.StateSnapshot():
+            name, data = "state-snapshot", event.snapshot
+        case ev.StateDelta():
+            name, data = "state-delta", event.delta
+        case ev.MessagesSnapshot():
+            shown = [it for it in event.messages if it.visibility is not Visibility.INTERNAL]
+            name, data = "messages-snapshot", shown
+        case ev.ReasoningEncryptedValue():
+            name = "reasoning-encrypted"
+        case ev.ActivityDelta():
+            name = "activity-delta"
+        case ev.InferenceComplete():
+            name = "inference-complete"
+        case _:
+            return []
+    return [{"type": f"data-{name}", "id": name, "data": data, "transient": True}]
+
+
+def _resumed(event: ev.ToolCallResumed) -> Fields:
+    result = event.result if isinstance(event.result, dict) else {}
+    if isinstance(text := result.get("error"), str):
+        return _failed(text)
+    if result.get("approved") is False:
+        return {"state": "output-denied", "approval": {"id": event.target_id, **result}}
+    return available(event.result)
+
+
+def _failed(text: str) -> Fields:
+    return {"state": "output-error", "errorText": text, "providerExecuted": True}
+
+
+def _activity(event: ev.ActivitySnapshot) -> list[Fields]:
+    kind, id_ = event.activity_type, f"{event.message_id}:{event.activity_type}"
+    chunks: list[Fields] = [{"type": "data-activity-snapshot", "id": id_, "data": event}]
+    if kind in _OWN and isinstance(event.content, dict):
+        given = {"sourceId": event.message_id, **event.content}
+        names = {*_OWN[kind], "title", "filename"}
+        own = {name: it for name, it in given.items() if name in names and isinstance(it, str)}
+        if own.keys() >= set(_OWN[kind]):
+            chunks.append({"type": kind, **own})
+    return chunks

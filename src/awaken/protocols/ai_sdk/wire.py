@@ -1,0 +1,61 @@
+"""What the AI SDK's clients send."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from awaken.contracts.record import Record
+
+
+class UiPart(Record, frozen=True, kw_only=True, rename="camel"):
+    """A part of a UI message: text, a file, a tool call as it stands, or something to look at."""
+
+    type: str
+    text: str | None = None
+    url: str | None = None
+    media_type: str | None = None
+    filename: str | None = None
+    tool_call_id: str | None = None
+    state: str | None = None
+    output: Any = None
+    error_text: str | None = None
+    approval: dict[str, Any] | None = None
+    provider_executed: bool | None = None
+    preliminary: bool | None = None
+
+
+class UiMessage(Record, frozen=True, kw_only=True):
+    """A message as the client keeps it."""
+
+    role: Literal["system", "user", "assistant"]
+    id: str | None = None
+    parts: tuple[UiPart, ...] = ()
+
+
+class UiTool(Record, frozen=True, kw_only=True):
+    """A tool that the client executes."""
+
+    name: str = ""
+    description: str = "Frontend tool"
+    parameters: dict[str, Any] | None = None
+
+
+UiTools = tuple[UiTool, ...] | dict[str, UiTool]
+"""Tools in a list, or by their names."""
+
+
+class ChatRequest(Record, frozen=True, kw_only=True, rename="camel"):
+    """What `useChat` sends: the chat's id, which is the thread's, and all of its messages."""
+
+    id: str | None = None
+    thread_id: str | None = None
+    agent_id: str | None = None
+    thread_id_alias: str | None = msgspec.field(default=None, name="thread_id")
+    agent_id_alias: str | None = msgspec.field(default=None, name="agent_id")
+    messages: tuple[UiMessage, ...] = ()
+    trigger: str | None = None
+    message_id: str | None = None
+    """The message that the client has changed, if it has."""
+    state: Any = None
+    """What the agent should know of the client, for this turn."""
+    tools: UiTools = ()

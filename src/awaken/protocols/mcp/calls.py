@@ -1,0 +1,216 @@
+"""A tool call: input that is queued durably for an agent, and its run watched to a rest.
+
+A client that cancels its call cancels the run. One that only goes away does not: the run goes
+on, and its thread can be read. Stateless requests over HTTP can only go away, so there whoever
+wants to stop a run makes a task of it.
+"""
+
+import logging
+from collections.abc import Mapping
+from contextlib import aclosing, suppress
+from typing import Any
+
+import anyio
+import mcp_types as types
+import msgspec
+from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
+
+from awaken.contracts.dispatch import InputMode
+from awaken.contracts.errors import AlreadyDecided, AwakenError, InvalidInput, UnknownRun
+from awaken.contracts.events import ErrorEvent, LoggedEvent, plain
+from awaken.contracts.identity import Adapter
+from awaken.contracts.messages import user
+from awaken.contracts.record import StrictRecord
+from awaken.contracts.runs import RunRecord, RunRequest
+from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.services.following import EventStream
+from awaken.services.view import TenantView
+
+from .callers import Context, OpenCall, caller_of, is_stateless
+from .forms import decisions_of, form_of, keyed
+from .results import result_of
+from .telling import Telling
+
+logger = logging.getLogger(__name__)
+
+INPUT_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "message": {"type": "string", "minLength": 1, "description": "What to say to the agent."},
+        "thread_id": {"type": "string", "description": "The conversation to go on with."},
+    },
+    "required": ["message"],
+    "additionalProperties": False,
+}
+
+
+class Arguments(StrictRecord, frozen=True, kw_only=True):
+    """What a tool that is an agent takes."""
+
+    message: str
+    thread_id: str | None = None
+
+
+class AgentCall:
+    """One tool call, from its arguments to its result."""
+
+    def __init__(self, ctx: Context, params: types.CallToolRequestParams) -> None:
+        self._ctx = ctx
+        self._params = params
+        self._view = caller_of(ctx).view
+        self._telling = Telling(ctx, params.name)
+        self._cursor: int | None = None
+        self._given: Mapping[str, Any] = params.input_responses or {}
+        """Answers that came with the call."""
+        self._dismissed: set[str] = set()
+        """Tickets that the user would not decide on."""
+
+    async def begin(self) -> str:
+        """Queue the input, or go on with what an earlier round began; returns the run.
+
+        Raises:
+            InvalidInput: The arguments do not fit.
+            MCPError: The request goes on with a run that is not its own.
+        """
+        if self._params.request_state is not None:
+            return await self._go_on(self._params.request_state)
+        arguments = _checked(self._params.arguments)
+        request = RunRequest(
+            agent_id=self._params.name,
+            thread_id=arguments.thread_id,
+            messages=(user(arguments.message),),
+            adapter=Adapter.MCP,
+        )
+        call = caller_of(self._ctx).link.opened(str(self._ctx.request_id))
+        # A call that is cut off here has its run, or has none; never one that nobody knows of.
+        with anyio.CancelScope(shield=True):
+            receipt = await self._view.send(request, InputMode.QUEUE)
+            call.run_id = receipt.run_id
+            if call.is_cancelled:
+                await self._view.cancel_run(receipt.run_id)
+        return receipt.run_id
+
+    async def finish(self, run_id: str) -> types.CallToolResult | types.InputRequiredResult:
+        """Watch a run until it rests, and let the client's user decide what it waits for."""
+        while True:
+            record = await self._watched(run_id)
+            tickets = await open_tickets(self._view, record)
+            forms = keyed(self._ctx, [it for it in tickets if it.ticket_id not in self._dismissed])
+            if not forms:
+                return result_of(record, tickets)
+            answers, self._given = self._given, {}
+            if not forms.keys() & answers.keys():
+                if is_stateless(self._ctx):
+                    return types.InputRequiredResult(
+                        input_requests=asked(forms), request_state=f"{run_id}@{self._cursor}"
+                    )
+                answers = await self._elicited(record, forms)
+            decisions = decisions_of(forms, answers)
+            unfit = await decide(self._view, record, decisions)
+            answered = {it.ticket_id for name, it in forms.items() if name in answers}
+            self._dismissed |= (answered - decisions.keys()).union(unfit)
+
+    async def _go_on(self, state: str) -> str:
+        # The state comes from the client: it says which run, and the view whether it may.
+        run_id, _, place = state.rpartition("@")
+        record = None
+        with suppress(UnknownRun):
+            record = await caller_of(self._ctx).run(run_id)
+        if record is None or record.agent_id != self._params.name or not place.isdecimal():
+            why = {"reason": "invalid_request_state"}
+            raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState", why)
+        self._cursor = (await self._view.thread(record.thread_id)).event_seq
+        return run_id
+
+    async def _watched(self, run_id: str) -> RunRecord:
+        stream = await self._view.follow_run(run_id, self._cursor)
+        async with aclosing(stream.batches()) as batches:
+            async for batch in batches:
+                for item in batch:
+                    await self._telling.tell(plain(item))
+        # What others did on the thread up to now is no reason to take a form back.
+        self._cursor = (await self._view.thread(stream.thread_id)).event_seq
+        return await self._view.run(run_id)
+
+    async def _elicited(self, record: RunRecord, forms: Mapping[str, Ticket]) -> dict[str, Any]:
+        """Ask the user; forms are taken back when the run goes on without an answer."""
+        answers: dict[str, Any] = {}
+        stream = await self._view.follow_thread(record.thread_id, self._cursor)
+        async with anyio.create_task_group() as asking:
+            asking.start_soon(_until_something_happens, stream, asking.cancel_scope)
+            for name, ticket in forms.items():
+                form, session = form_of(ticket), self._ctx.session
+                try:
+                    answers[name] = await session.elicit_form(
+                        form.message, form.requested_schema, self._ctx.request_id
+                    )
+                except (MCPError, ValidationError) as error:
+                    answers[name] = None
+                    logger.warning("A client that shows forms did not show one: %s", error)
+            asking.cancel_scope.cancel()
+        return answers
+
+
+def asked(forms: Mapping[str, Ticket]) -> types.InputRequests:
+    """The requests that show forms."""
+    return {name: types.ElicitRequest(params=form_of(ticket)) for name, ticket in forms.items()}
+
+
+async def decide(
+    view: TenantView, record: RunRecord, decisions: Mapping[str, ToolCallResume]
+) -> list[str]:
+    """Decide on what a run waits for; returns the tickets whose answers do not fit."""
+    if len(decisions) > 1:
+        # One that does not count must not keep the others back.
+        with suppress(AlreadyDecided, InvalidInput):
+            await view.decide(record, decisions)
+            return []
+    unfit = []
+    for ticket_id, decision in decisions.items():
+        try:
+            await view.decide(record, {ticket_id: decision})
+        except AlreadyDecided:
+            logger.debug("Somebody else decided on ticket '%s' first", ticket_id)
+        except InvalidInput:
+            unfit.append(ticket_id)
+    return unfit
+
+
+async def open_tickets(view: TenantView, record: RunRecord) -> tuple[Ticket, ...]:
+    """What a run waits for."""
+    tickets = await view.tickets(record.thread_id)
+    return tuple(ticket for ticket in tickets if ticket.run_id == record.run_id)
+
+
+async def cancelled(ctx: Context, params: types.CancelledNotificationParams) -> None:
+    """Cancel the run of a call that the client wants no more."""
+    caller = caller_of(ctx)
+    call = caller.link.calls.pop(str(params.request_id), OpenCall())
+    call.is_cancelled = True
+    if call.run_id is not None:
+        await caller.view.cancel_run(call.run_id)
+
+
+def forget(ctx: Context) -> None:
+    """The request was answered: no note about it counts any more."""
+    caller_of(ctx).link.calls.pop(str(ctx.request_id), None)
+
+
+async def _until_something_happens(stream: EventStream, scope: anyio.CancelScope) -> None:
+    with suppress(AwakenError):
+        async with aclosing(stream.batches()) as batches:
+            async for batch in batches:
+                if any(isinstance(it, LoggedEvent | ErrorEvent) for it in batch):
+                    break
+    scope.cancel()
+
+
+def _checked(arguments: dict[str, Any] | None) -> Arguments:
+    try:
+        given = msgspec.convert(arguments or {}, Arguments)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(what="arguments", problem=str(error)) from error
+    if not given.message.strip():
+        raise InvalidInput(what="arguments", problem="`message` must not be empty")
+    return given

@@ -1,0 +1,102 @@
+"""The route of MCP, before anything of the SDK is loaded.
+
+Where a request comes from and who sends it is checked by the server, as for every route.
+"""
+
+import asyncio
+import importlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from awaken.contracts.record import StrictRecord
+from awaken.services.view import Desk
+from awaken.transport.asgi import Bytes, Reply, as_json
+from awaken.transport.problems import Problem
+from awaken.transport.routes import Access, ApiRoute, Call, WireProtocol
+
+MISSING_EXTRA = "MCP needs the package `mcp`: pip install awaken[mcp]"
+_INVALID_REQUEST = -32600
+_INTERNAL_ERROR = -32603
+
+
+class McpSettings(StrictRecord, frozen=True, kw_only=True):
+    """Limits of an MCP server; all times are milliseconds."""
+
+    max_sessions: int = 1000
+    """How many clients may have a session at once."""
+    max_sessions_each: int = 200
+    """How many of them may have come with the same token."""
+    idle_ms: int = 30 * 60 * 1000
+    """After how long without a request a session ends."""
+    patience_ms: int = 1000
+    """After how long a call is answered with a task, if the client takes tasks."""
+
+
+def mcp_protocol(settings: McpSettings | None = None) -> WireProtocol:
+    """MCP over HTTP, for one server."""
+    door = McpDoor(settings or McpSettings())
+    summaries = {
+        "POST": "Send an MCP message.",
+        "GET": "Listen to what a session is told besides answers.",
+        "DELETE": "End a session.",
+    }
+    routes = [
+        ApiRoute(
+            method=method,
+            path="/v1/mcp",
+            handle=door.answer,
+            access=Access.INVOKE,
+            summary=summary,
+            body=bytes if method == "POST" else None,
+            reply=bytes,
+            tag="mcp",
+            refuse=refuse,
+        )
+        for method, summary in summaries.items()
+    ]
+    return WireProtocol(name="mcp", routes=routes, lifespan=door.open)
+
+
+class McpDoor:
+    """Loads the rest for the first request, and closes it with the server."""
+
+    def __init__(self, settings: McpSettings) -> None:
+        self._settings = settings
+        self._loading = asyncio.Lock()
+        self.host: Any = None
+
+    async def answer(self, call: Call) -> Reply:
+        """Answer any request.
+
+        Raises:
+            Problem: 501 without the extra.
+        """
+        async with self._loading:
+            if self.host is None:
+                try:
+                    # It takes a second, and others are talking.
+                    module = await asyncio.to_thread(importlib.import_module, f"{__package__}.http")
+                except ModuleNotFoundError as error:
+                    raise Problem(501, "missing_extra", MISSING_EXTRA) from error
+                self.host = module.HttpHost(self._settings)
+        reply: Reply = await self.host.reply(call)
+        return reply
+
+    @asynccontextmanager
+    async def open(self, _desk: Desk) -> AsyncIterator[None]:
+        """Serve until the server stops."""
+        try:
+            yield
+        finally:
+            host, self.host = self.host, None
+            if host is not None:
+                await host.close()
+
+
+def refuse(problem: Problem) -> Bytes:
+    """A refusal as MCP writes it."""
+    code = _INTERNAL_ERROR if problem.status >= 500 else _INVALID_REQUEST
+    error = {"code": code, "message": problem.message, "data": {"code": problem.code}}
+    body = {"jsonrpc": "2.0", "id": None, "error": error}
+    return as_json(body, problem.status, problem.headers)

@@ -1,0 +1,60 @@
+"""How a run stands, as the result of a tool call."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from mcp_types import CallToolResult, TextContent
+
+from awaken.contracts.errors import AwakenError
+from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, RunStatus, Stopped
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.suspension import Ticket
+from awaken.transport.problems import problem_of
+
+_STATUSES = ["completed", "failed", "cancelled", "waiting", "running"]
+OUTPUT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "run_id": {"type": "string"},
+        "thread_id": {"type": "string", "description": "Pass it again to go on talking."},
+        "status": {"enum": _STATUSES},
+        "ticket_ids": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["run_id", "thread_id", "status"],
+}
+
+
+def result_of(record: RunRecord, tickets: Sequence[Ticket]) -> CallToolResult:
+    """The answer of a run, or what keeps it."""
+    status, text = _standing(record, tickets)
+    known = {"run_id": record.run_id, "thread_id": record.thread_id, "status": status}
+    asked = {"ticket_ids": [ticket.ticket_id for ticket in tickets]} if tickets else {}
+    is_error = status in ("failed", "cancelled")
+    content = [TextContent(text=text)]
+    return CallToolResult(content=[*content], structured_content=known | asked, is_error=is_error)
+
+
+def refusal(error: AwakenError) -> CallToolResult:
+    """A call that was refused, in words that a model can act on."""
+    return CallToolResult(content=[TextContent(text=problem_of(error).message)], is_error=True)
+
+
+def _standing(record: RunRecord, tickets: Sequence[Ticket]) -> tuple[str, str]:
+    run = f"Run '{record.run_id}'"
+    if record.status is RunStatus.WAITING:
+        asked = [f"{it.ticket_id} ({it.suspension.message or it.tool_name})" for it in tickets]
+        return "waiting", f"{run} waits for a decision on: {'; '.join(asked) or 'its input'}"
+    if record.status is not RunStatus.DONE:
+        return "running", f"{run} goes on; nobody watches it here any more."
+    return _end(record)
+
+
+def _end(record: RunRecord) -> tuple[str, str]:
+    match record.termination:
+        case Failed(message=why) | Blocked(reason=why):
+            return "failed", f"The run failed: {why}"
+        case Cancelled(cause=cause):
+            return "cancelled", f"The run was cancelled ({cause})."
+        case Stopped(reason=stopped) if not record.final_output:
+            return "completed", f"(stopped: {stopped.code})"
+    return "completed", record.final_output or "(no response)"

@@ -1,0 +1,52 @@
+"""What a run does, told to a client as progress and as log messages."""
+
+from typing import get_args
+
+import mcp_types as types
+from mcp.server.connection import allowed_log_levels
+
+from awaken.contracts import events
+from awaken.contracts.lifecycle import Failed
+
+from .callers import Context, caller_of, is_stateless
+
+_LEVELS: tuple[types.LoggingLevel, ...] = get_args(types.LoggingLevel)
+_NOTES: dict[type, tuple[types.LoggingLevel, str]] = {
+    events.RunStart: ("info", "starting"),
+    events.StepStart: ("info", "step {steps}"),
+    events.ToolCallReady: ("info", "calling tool '{event.name}'"),
+    events.ToolCallDone: ("info", "tool call '{event.id}' {event.outcome}"),
+    events.InferenceComplete: ("debug", "inference complete"),
+    events.RunFinish: ("notice", "ended"),
+}
+
+
+class Telling:
+    """Tells one request's client; nothing that it does not want."""
+
+    def __init__(self, ctx: Context, agent_id: str) -> None:
+        self._ctx = ctx
+        self._logger = f"agent/{agent_id}"
+        self._progress = self._steps = 0
+        # Asked for with the request, or once for the whole session.
+        self._wanted = allowed_log_levels(ctx.protocol_version, ctx.meta)
+        if not is_stateless(ctx):
+            self._wanted = frozenset(_LEVELS[_LEVELS.index(caller_of(ctx).link.log_level) :])
+
+    async def tell(self, event: events.AgentEvent) -> None:
+        """Tell of an event, if it is worth it."""
+        if type(event) not in _NOTES:
+            return
+        level, text = _NOTES[type(event)]
+        self._progress += 1
+        self._steps += isinstance(event, events.StepStart)
+        if isinstance(event, events.RunFinish) and isinstance(event.termination, Failed):
+            level, text = "error", "failed"
+        note = text.format(event=event, steps=self._steps)
+        await self._ctx.session.report_progress(self._progress, message=note)
+        if level in self._wanted:
+            params = types.LoggingMessageNotificationParams(
+                level=level, logger=self._logger, data=note
+            )
+            notification = types.LoggingMessageNotification(params=params)
+            await self._ctx.session.send_notification(notification, self._ctx.request_id)

@@ -1,0 +1,1 @@
+"""The native HTTP API: threads, runs, messages, decisions, and the event log as it is."""

@@ -1,0 +1,125 @@
+"""What clients of the native API send. Fields may be spelled in camelCase as well."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from awaken.contracts.content import Audio, Document, Image, Text, Video
+from awaken.contracts.dispatch import InputMode
+from awaken.contracts.messages import Message, Role, as_blocks
+from awaken.contracts.record import Record
+from awaken.contracts.suspension import DecisionAction, ToolCallResume
+from awaken.transport.problems import Problem
+
+Id = Annotated[str, Meta(max_length=256, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Mode = Literal[
+    "queue",
+    "live_then_queue",
+    "steer",
+    "interrupt_then_queue",
+    "interrupt",
+    "resume_open_run",
+    "resume",
+]
+MODES: Mapping[Mode, InputMode] = {
+    "queue": InputMode.QUEUE,
+    "live_then_queue": InputMode.STEER,
+    "steer": InputMode.STEER,
+    "interrupt_then_queue": InputMode.INTERRUPT,
+    "interrupt": InputMode.INTERRUPT,
+    "resume_open_run": InputMode.RESUME,
+    "resume": InputMode.RESUME,
+}
+
+
+class NewMessage(Record, frozen=True, kw_only=True):
+    """A message of a user or of the system; its content is text or blocks."""
+
+    role: str = "user"
+    content: str | tuple[Text | Image | Document | Audio | Video, ...] = ""
+    id: Id | None = None
+
+
+class StartRun(Record, frozen=True, kw_only=True):
+    """Run an agent on a thread, or on a new one."""
+
+    agent_id: Id
+    thread_id: Id | None = None
+    messages: tuple[NewMessage, ...] = ()
+
+
+class NewInput(Record, frozen=True, kw_only=True):
+    """Messages for a thread, and how they reach it."""
+
+    messages: tuple[NewMessage, ...] = ()
+    mode: Mode = "queue"
+    agent_id: Id | None = None
+
+
+class RunInputs(Record, frozen=True, kw_only=True):
+    """Messages for a run, and how they reach it."""
+
+    messages: tuple[NewMessage, ...] = ()
+    mode: Mode = "queue"
+
+
+class MailboxItem(Record, frozen=True, kw_only=True):
+    """Anything; its `text`, or else all of it as JSON, becomes one message."""
+
+    payload: Any
+
+
+class TicketDecision(Record, frozen=True, kw_only=True):
+    """A decision on a suspended call, named by the call, its ticket or its suspension."""
+
+    action: Annotated[str, Meta(extra_json_schema={"enum": ["resume", "cancel"]})]
+    tool_call_id: Id | None = None
+    ticket_id: Id | None = None
+    payload: Any = None
+    """The tool's result or what it is told, depending on the ticket's resume mode."""
+    reason: str | None = None
+    arguments: Any = None
+    """Edited arguments of the call."""
+    decision_id: Id | None = None
+    """Absent, it is made from the decision: the same one again counts once."""
+
+    def resume(self) -> ToolCallResume:
+        """The decision itself.
+
+        Raises:
+            Problem: The action is unknown.
+        """
+        if self.action not in tuple(DecisionAction):
+            message = f"invalid action: {self.action}, expected 'resume' or 'cancel'"
+            raise Problem(400, "invalid_action", message)
+        return ToolCallResume(
+            decision_id=self.decision_id or "",
+            action=DecisionAction(self.action),
+            result=self.payload,
+            reason=self.reason,
+            arguments=self.arguments,
+        )
+
+
+def messages_of(given: Sequence[NewMessage]) -> tuple[Message, ...]:
+    """The messages for a run.
+
+    Raises:
+        Problem: There are none, or one is of somebody who sends no input.
+    """
+    if not given:
+        raise Problem(400, "invalid_input", "at least one message is required")
+    return tuple(
+        Message(role=_role(it.role), content=as_blocks(it.content), id=it.id) for it in given
+    )
+
+
+def _role(name: str) -> Role:
+    if name not in ("user", "system"):
+        message = (
+            f"messages of role '{name}' are not accepted as input: send those of 'user' or "
+            "'system'; the runtime itself keeps what assistants and tools said"
+        )
+        raise Problem(400, "invalid_role", message)
+    return Role(name)

@@ -1,0 +1,52 @@
+"""What can be run, and what waits for a decision."""
+
+from awaken.contracts.errors import UnknownAgent
+from awaken.contracts.suspension import Ticket
+from awaken.transport.asgi import Reply, as_json
+from awaken.transport.routes import Call
+
+from .paging import TicketPaging
+from .views import Agents, AgentView, Tickets, agent_view, ticket_view
+
+
+async def list_agents(call: Call) -> Reply:
+    """List the agents that can be run."""
+    return as_json(Agents(items=tuple(_agent(call, agent_id) for agent_id in call.view.agents())))
+
+
+async def get_agent(call: Call) -> Reply:
+    """Look at an agent."""
+    return as_json(_agent(call, call.path["agent_id"]))
+
+
+async def list_tickets(call: Call) -> Reply:
+    """List all calls that wait for a decision, oldest first."""
+    return _listed(call, await call.view.tickets())
+
+
+async def thread_tickets(call: Call) -> Reply:
+    """List the calls of a thread that wait for a decision."""
+    return _listed(call, await call.view.tickets(call.path["thread_id"]))
+
+
+async def run_tickets(call: Call) -> Reply:
+    """List the calls of a run that wait for a decision."""
+    run = await call.view.run(call.path["run_id"])
+    # A run that is still queued may be on a thread that nobody has made.
+    found = await call.view.tickets(run.thread_id) if run.started_at is not None else ()
+    return _listed(call, tuple(it for it in found if it.run_id == run.run_id))
+
+
+def _agent(call: Call, agent_id: str) -> AgentView:
+    agents = call.view.agents()
+    spec = agents.get(agent_id)
+    if spec is None:
+        raise UnknownAgent(agent_id=agent_id, known=", ".join(sorted(agents)) or "none")
+    return agent_view(spec, call.view.tool_ids(agent_id))
+
+
+def _listed(call: Call, tickets: tuple[Ticket, ...]) -> Reply:
+    given: TicketPaging = call.query
+    end = given.offset + given.limit
+    items = tuple(map(ticket_view, tickets[given.offset : end]))
+    return as_json(Tickets(items=items, total=len(tickets), has_more=end < len(tickets)))

@@ -1,0 +1,44 @@
+"""The event log over HTTP: in pages, and as streams that can be taken up anywhere."""
+
+from awaken.contracts.events import LoggedEvent
+from awaken.transport.asgi import Reply, as_json
+from awaken.transport.routes import Call
+from awaken.transport.sse import EventStreamReply
+
+from .encoder import NativeEncoder
+from .paging import LogPaging
+from .views import Events
+
+
+async def thread_events(call: Call) -> Reply:
+    """Read a thread's log, page by page."""
+    given: LogPaging = call.query
+    after = given.cursor or 0
+    found = await call.view.events(call.path["thread_id"], after, given.limit + 1)
+    return _page(found, given)
+
+
+async def run_events(call: Call) -> Reply:
+    """Read a run's part of the log, page by page."""
+    given: LogPaging = call.query
+    after = given.cursor or 0
+    found = await call.view.run_events(call.path["run_id"], after, given.limit + 1)
+    return _page(found, given)
+
+
+async def stream_thread(call: Call) -> Reply:
+    """Follow a thread from a cursor, or from now on."""
+    stream = await call.view.follow_thread(call.path["thread_id"], call.cursor(call.query.cursor))
+    return EventStreamReply(stream, NativeEncoder())
+
+
+async def stream_run(call: Call) -> Reply:
+    """Follow a run from a cursor, or from its start, up to its end or suspension."""
+    stream = await call.view.follow_run(call.path["run_id"], call.cursor(call.query.cursor))
+    return EventStreamReply(stream, NativeEncoder())
+
+
+def _page(found: tuple[LoggedEvent, ...], given: LogPaging) -> Reply:
+    items = found[: given.limit]
+    place = items[-1].seq if items else given.cursor or 0
+    return as_json(Events(items=items, next_cursor=place, has_more=len(found) > len(items)))

@@ -1,0 +1,150 @@
+"""Input for threads and runs: messages, decisions, interrupts and cancels."""
+
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.dispatch import DispatchStatus, InputMode
+from awaken.contracts.errors import InvalidResume, UnknownAgent
+from awaken.contracts.messages import user
+from awaken.contracts.runs import RunRecord, RunRequest
+from awaken.mailbox.receipts import SubmitReceipt
+from awaken.services.control import DeliveryOptions
+from awaken.transport.asgi import Reply, as_json
+from awaken.transport.problems import Problem
+from awaken.transport.routes import Call
+
+from .bodies import MODES, MailboxItem, NewInput, RunInputs, TicketDecision, messages_of
+from .views import Accepted, Queued
+
+IDEMPOTENCY_KEY = "idempotency-key"
+DEFAULT_AGENT = "default"
+
+
+async def send_messages(call: Call) -> Reply:
+    """Send messages to a thread; under the same `Idempotency-Key` they are sent once."""
+    body: NewInput = call.body
+    thread = await call.view.thread(call.path["thread_id"])
+    agent_id = body.agent_id or (None if thread.latest_run_id else DEFAULT_AGENT)
+    check_agent(call, agent_id)
+    request = RunRequest(
+        thread_id=thread.id, agent_id=agent_id, messages=messages_of(body.messages)
+    )
+    receipt = await _sent(call, request, MODES[body.mode])
+    is_taken = receipt.status in (DispatchStatus.CLAIMED, DispatchStatus.ACKED)
+    ids = {"run_id": receipt.run_id, "dispatch_id": receipt.dispatch_id}
+    return _accepted("running" if is_taken else "queued", thread.id, **ids)
+
+
+async def send_inputs(call: Call) -> Reply:
+    """Send messages to a run: one that waits takes them in, any other leaves them to its thread."""
+    body: RunInputs = call.body
+    run = await call.view.run(call.path["run_id"])
+    mode = MODES[body.mode]
+    if mode is InputMode.QUEUE and run.is_resumable_waiting:
+        mode = InputMode.RESUME
+    request = RunRequest(
+        thread_id=run.thread_id,
+        agent_id=None if mode is InputMode.RESUME else run.agent_id or None,
+        messages=messages_of(body.messages),
+        continue_run_id=run.run_id if mode is InputMode.RESUME else None,
+    )
+    receipt = await _sent(call, request, mode)
+    ids = {"run_id": run.run_id, "dispatch_id": receipt.dispatch_id}
+    return _accepted("inputs_accepted", run.thread_id, **ids)
+
+
+async def push_mailbox(call: Call) -> Reply:
+    """Queue one message, as a run of its own; the thread is made if there is none."""
+    body: MailboxItem = call.body
+    thread_id = call.path["thread_id"]
+    thread = await call.view.find_thread(thread_id)
+    agent_id = None if thread is not None and thread.latest_run_id else DEFAULT_AGENT
+    check_agent(call, agent_id)
+    request = RunRequest(thread_id=thread_id, agent_id=agent_id, messages=(user(_text(body)),))
+    receipt = await _sent(call, request, InputMode.QUEUE)
+    queued = Queued(
+        dispatch_id=receipt.dispatch_id, run_id=receipt.run_id, thread_id=receipt.thread_id
+    )
+    return as_json(queued, 201)
+
+
+async def decide_on_thread(call: Call) -> Reply:
+    """Decide on a call that a thread's run waits for."""
+    thread_id = call.path["thread_id"]
+    run = await call.view.open_run(thread_id) or await call.view.latest_run(thread_id)
+    if run is None:
+        raise Problem(404, "unknown_ticket", f"no run of thread '{thread_id}' waits")
+    return await _decided(call, run)
+
+
+async def decide_on_run(call: Call) -> Reply:
+    """Decide on a call that a run waits for."""
+    return await _decided(call, await call.view.run(call.path["run_id"]))
+
+
+async def cancel_thread(call: Call) -> Reply:
+    """Cancel a thread's open run, or what is queued there."""
+    thread_id = call.path["thread_id"]
+    if not await call.view.cancel_thread(thread_id):
+        raise Problem(404, "nothing_to_cancel", f"thread '{thread_id}' has nothing to cancel")
+    return _accepted("cancel_requested", thread_id)
+
+
+async def cancel_run(call: Call) -> Reply:
+    """Cancel a run, wherever it executes."""
+    run = await call.view.run(call.path["run_id"])
+    if not await call.view.cancel_run(run.run_id):
+        raise Problem(404, "nothing_to_cancel", f"run '{run.run_id}' has ended")
+    return _accepted("cancel_requested", run.thread_id, run_id=run.run_id)
+
+
+async def interrupt_thread(call: Call) -> Reply:
+    """Cancel what a thread does and drop what it has queued."""
+    thread_id = call.path["thread_id"]
+    dropped = await call.view.interrupt_thread(thread_id)
+    if dropped is None:
+        raise Problem(404, "nothing_to_interrupt", f"thread '{thread_id}' has nothing to do")
+    return _accepted("interrupt_requested", thread_id, superseded_dispatches=dropped)
+
+
+def check_agent(call: Call, agent_id: str | None) -> None:
+    """Refuse an agent that nobody here knows: what is queued for it would never run.
+
+    Raises:
+        UnknownAgent: It is not registered.
+    """
+    agents = call.view.agents()
+    if agent_id is not None and agent_id not in agents:
+        raise UnknownAgent(agent_id=agent_id, known=", ".join(sorted(agents)) or "none")
+
+
+async def _sent(call: Call, request: RunRequest, mode: InputMode) -> SubmitReceipt:
+    key = call.headers.get(IDEMPOTENCY_KEY)
+    delivery: DeliveryOptions = {} if key is None else {"dedupe_key": key}
+    try:
+        return await call.view.send(request, mode, delivery)
+    except InvalidResume as error:
+        raise Problem(404, error.code, str(error)) from error
+
+
+async def _decided(call: Call, run: RunRecord) -> Reply:
+    body: TicketDecision = call.body
+    name = body.ticket_id or body.tool_call_id
+    if not name:
+        message = "name the call that is decided on: toolCallId or ticketId"
+        raise Problem(400, "invalid_input", message)
+    (receipt,) = await call.view.decide(run, {name: body.resume()})
+    return _accepted("decision_submitted", **msgspec.structs.asdict(receipt))
+
+
+def _accepted(status: str, thread_id: str, **rest: Any) -> Reply:
+    return as_json(Accepted(status=status, thread_id=thread_id, **rest), 202)
+
+
+def _text(item: MailboxItem) -> str:
+    match item.payload:
+        case {"text": str(text)} | str(text):
+            return text
+        case payload:
+            return msgspec.json.encode(payload).decode()

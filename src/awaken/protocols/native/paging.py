@@ -1,0 +1,177 @@
+"""Filters, limits and cursors in the query; a cursor beats an offset."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from awaken.contracts.dispatch import DispatchStatus
+from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.queries import (
+    DEFAULT_LIMIT,
+    LIMIT_MAX,
+    OFFSET_MAX,
+    DispatchQuery,
+    MessageQuery,
+    Order,
+    Page,
+    RunQuery,
+    ThreadQuery,
+    VisibilityFilter,
+    at_cursor,
+)
+from awaken.contracts.record import Record
+from awaken.transport.problems import Problem
+from awaken.transport.routes import Call
+
+from .bodies import Id
+from .views import Listed, status_name
+
+S = TypeVar("S")
+V = TypeVar("V")
+Q = TypeVar("Q", MessageQuery, ThreadQuery, RunQuery, DispatchQuery)
+
+Place = Annotated[int, Meta(ge=0, le=OFFSET_MAX)]
+_VISIBILITIES = {
+    "external": VisibilityFilter.EXTERNAL,
+    "internal": VisibilityFilter.INTERNAL,
+    "all": VisibilityFilter.ANY,
+    "any": VisibilityFilter.ANY,
+}
+_RUN_STATUSES = {str(status): status for status in RunStatus}
+_DISPATCH_STATUSES = {status_name(status): status for status in DispatchStatus}
+
+
+def _one_of(names: Iterable[str]) -> Meta:
+    return Meta(extra_json_schema={"enum": list(map(str, names))})
+
+
+class Paging(Record, frozen=True, kw_only=True):
+    """Where a page begins and how long it is; limits are clamped to 1…200."""
+
+    offset: int = 0
+    cursor: str | None = None
+    limit: int = DEFAULT_LIMIT
+
+
+class ThreadFilter(Paging, frozen=True, kw_only=True):
+    """Threads of an owner, below a thread, or at the top."""
+
+    resource_id: Id | None = None
+    parent_thread_id: Id | None = None
+    root: bool = False
+
+
+class MessageFilter(Paging, frozen=True, kw_only=True):
+    """Messages between two places in the thread, without these, in either order."""
+
+    after: Place | None = None
+    before: Place | None = None
+    order: Annotated[str, _one_of(Order)] = "asc"
+    visibility: Annotated[str, _one_of(_VISIBILITIES)] = "external"
+    run_id: Id | None = None
+
+
+class RunFilter(Paging, frozen=True, kw_only=True):
+    """Runs of a status."""
+
+    status: Annotated[str, _one_of(_RUN_STATUSES)] | None = None
+
+
+class AnyRunFilter(RunFilter, frozen=True, kw_only=True):
+    """Runs of a status, on any thread or on one."""
+
+    thread_id: Id | None = None
+
+
+class DispatchFilter(Paging, frozen=True, kw_only=True):
+    """Deliveries of a status."""
+
+    status: Annotated[str, _one_of(_DISPATCH_STATUSES)] | None = None
+
+
+class TicketPaging(Record, frozen=True, kw_only=True):
+    """Where a page begins and how long it is."""
+
+    offset: Place = 0
+    limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX)] = DEFAULT_LIMIT
+
+
+class LogPaging(Record, frozen=True, kw_only=True):
+    """A page of the log after a place in it."""
+
+    cursor: Place | None = None
+    limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX)] = DEFAULT_LIMIT
+
+
+class Attaching(Record, frozen=True, kw_only=True):
+    """Where in the log a stream begins."""
+
+    cursor: Place | None = None
+
+
+def thread_query(call: Call) -> ThreadQuery:
+    """The threads that are asked for."""
+    given: ThreadFilter = call.query
+    if given.root and given.parent_thread_id is not None:
+        message = "root=true cannot be combined with parentThreadId"
+        raise Problem(400, "invalid_query", message)
+    query = ThreadQuery(
+        tenant_id=call.view.tenant_id,
+        resource_id=given.resource_id,
+        parent_id=given.parent_thread_id,
+        roots_only=given.root,
+    )
+    return _turned(query, given)
+
+
+def message_query(given: MessageFilter) -> MessageQuery:
+    """The messages that are asked for."""
+    if given.order not in tuple(Order):
+        raise Problem(400, "invalid_query", "order must be asc or desc")
+    if given.visibility not in _VISIBILITIES:
+        raise Problem(400, "invalid_query", "visibility must be external, internal or all")
+    query = MessageQuery(
+        after=given.after,
+        before=given.before,
+        order=Order(given.order),
+        visibility=_VISIBILITIES[given.visibility],
+        run_id=given.run_id,
+    )
+    return _turned(query, given)
+
+
+def run_query(call: Call, thread_id: str | None) -> RunQuery:
+    """The runs that are asked for."""
+    given: RunFilter = call.query
+    status = _status(given.status, _RUN_STATUSES)
+    query = RunQuery(tenant_id=call.view.tenant_id, thread_id=thread_id, status=status)
+    return _turned(query, given)
+
+
+def dispatch_query(given: DispatchFilter, thread_id: str) -> DispatchQuery:
+    """The deliveries that are asked for."""
+    status = _status(given.status, _DISPATCH_STATUSES)
+    return _turned(DispatchQuery(thread_id=thread_id, status=status), given)
+
+
+def listed(page: Page[S], view: Callable[[S], V]) -> Listed[V]:
+    """A page as it is shown."""
+    return Listed(
+        items=tuple(map(view, page.items)),
+        total=page.total,
+        has_more=page.has_more,
+        next_cursor=page.next_cursor,
+    )
+
+
+def _turned(query: Q, given: Paging) -> Q:
+    paged = msgspec.structs.replace(query, offset=given.offset, limit=given.limit)
+    return paged if given.cursor is None else at_cursor(paged, given.cursor)
+
+
+def _status(name: str | None, known: Mapping[str, S]) -> S | None:
+    if name is not None and name not in known:
+        raise Problem(400, "invalid_query", f"invalid status filter: {name}")
+    return None if name is None else known[name]

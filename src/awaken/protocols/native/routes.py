@@ -1,0 +1,117 @@
+"""The native API as one table."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from awaken.services.threads import ThreadEdit
+from awaken.transport.asgi import Reply
+from awaken.transport.routes import Access, ApiRoute, Call
+
+from . import bodies, catalog, events, inputs, paging, runs, threads, views
+
+
+def _route(
+    access: Access,
+    operation: str,
+    handle: Callable[[Call], Awaitable[Reply]],
+    reply: Any,
+    **rest: Any,
+) -> ApiRoute:
+    method, path = operation.split()
+    return ApiRoute(
+        method=method,
+        path=path,
+        handle=handle,
+        access=access,
+        summary=(handle.__doc__ or "").strip(),
+        reply=reply,
+        tag=path.split("/")[2],
+        takes_camel=True,
+        **rest,
+    )
+
+
+_read = partial(_route, Access.READ)
+_invoke = partial(_route, Access.INVOKE)
+_accept = partial(_route, Access.INVOKE, reply=views.Accepted, status=202)
+_decide = partial(
+    _route, Access.DECIDE, reply=views.Accepted, body=bodies.TicketDecision, status=202
+)
+_KEY = ("Idempotency-Key",)
+_ID = ("Last-Event-ID",)
+_THREAD = "/v1/threads/{thread_id}"
+_RUN = "/v1/runs/{run_id}"
+
+ROUTES = (
+    _invoke("POST /v1/runs", runs.start_run, bytes, body=bodies.StartRun, headers=_KEY),
+    _read("GET /v1/runs", runs.list_runs, views.Listed[views.RunView], query=paging.AnyRunFilter),
+    _read(f"GET {_RUN}", runs.get_run, views.RunView),
+    _accept(f"POST {_RUN}/inputs", inputs.send_inputs, body=bodies.RunInputs, headers=_KEY),
+    _accept(f"POST {_RUN}/cancel", inputs.cancel_run),
+    _decide(f"POST {_RUN}/decision", inputs.decide_on_run),
+    _read(f"GET {_RUN}/events", events.run_events, views.Events, query=paging.LogPaging),
+    _read(
+        f"GET {_RUN}/events/stream", events.stream_run, bytes, query=paging.Attaching, headers=_ID
+    ),
+    _read(f"GET {_RUN}/tickets", catalog.run_tickets, views.Tickets, query=paging.TicketPaging),
+    _read(
+        "GET /v1/threads", threads.list_threads, views.ListedThreads[str], query=paging.ThreadFilter
+    ),
+    _invoke(
+        "POST /v1/threads", threads.create_thread, views.ThreadView, body=ThreadEdit, status=201
+    ),
+    _read(
+        "GET /v1/threads/summaries",
+        threads.list_summaries,
+        views.ListedThreads[views.ThreadSummary],
+        query=paging.ThreadFilter,
+    ),
+    _read(f"GET {_THREAD}", threads.get_thread, views.ThreadView),
+    _invoke(f"PATCH {_THREAD}", threads.edit_thread, views.ThreadView, body=ThreadEdit),
+    _invoke(f"PATCH {_THREAD}/metadata", threads.edit_thread, views.ThreadView, body=ThreadEdit),
+    _invoke(f"DELETE {_THREAD}", threads.delete_thread, None, query=threads.Deleting, status=204),
+    _read(
+        f"GET {_THREAD}/messages", threads.list_messages, views.Messages, query=paging.MessageFilter
+    ),
+    _accept(f"POST {_THREAD}/messages", inputs.send_messages, body=bodies.NewInput, headers=_KEY),
+    _read(
+        f"GET {_THREAD}/mailbox",
+        threads.list_mailbox,
+        views.Listed[views.DispatchView],
+        query=paging.DispatchFilter,
+    ),
+    _invoke(
+        f"POST {_THREAD}/mailbox",
+        inputs.push_mailbox,
+        views.Queued,
+        body=bodies.MailboxItem,
+        status=201,
+        headers=_KEY,
+    ),
+    _accept(f"POST {_THREAD}/cancel", inputs.cancel_thread),
+    _accept(f"POST {_THREAD}/interrupt", inputs.interrupt_thread),
+    _decide(f"POST {_THREAD}/decision", inputs.decide_on_thread),
+    _read(
+        f"GET {_THREAD}/runs",
+        threads.list_thread_runs,
+        views.Listed[views.RunView],
+        query=paging.RunFilter,
+    ),
+    _read(f"GET {_THREAD}/runs/active", threads.active_run, views.ActiveRun),
+    _read(f"GET {_THREAD}/runs/latest", threads.latest_run, views.RunView),
+    _read(f"GET {_THREAD}/events", events.thread_events, views.Events, query=paging.LogPaging),
+    _read(
+        f"GET {_THREAD}/events/stream",
+        events.stream_thread,
+        bytes,
+        query=paging.Attaching,
+        headers=_ID,
+    ),
+    _read(
+        f"GET {_THREAD}/tickets", catalog.thread_tickets, views.Tickets, query=paging.TicketPaging
+    ),
+    _read("GET /v1/tickets", catalog.list_tickets, views.Tickets, query=paging.TicketPaging),
+    _read("GET /v1/agents", catalog.list_agents, views.Agents),
+    _read("GET /v1/agents/{agent_id}", catalog.get_agent, views.AgentView),
+)

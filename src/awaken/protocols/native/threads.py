@@ -1,0 +1,146 @@
+"""Threads, their messages and their queues: made, listed, changed and deleted."""
+
+from typing import TypeVar
+
+from awaken.contracts.errors import InvalidRecord
+from awaken.contracts.queries import Page, ThreadQuery
+from awaken.contracts.record import Record
+from awaken.contracts.storage import DeleteStrategy
+from awaken.contracts.threads import Thread
+from awaken.runtime.admission import check_id
+from awaken.services.threads import ThreadEdit
+from awaken.transport.asgi import Bytes, Reply, as_json
+from awaken.transport.problems import Problem
+from awaken.transport.routes import Call
+
+from .paging import dispatch_query, listed, message_query, run_query, thread_query
+from .views import (
+    ActiveRun,
+    ListedThreads,
+    Messages,
+    ThreadSummary,
+    dispatch_view,
+    run_view,
+    thread_view,
+)
+
+T = TypeVar("T")
+
+
+class Deleting(Record, frozen=True, kw_only=True):
+    """What becomes of the children of a deleted thread."""
+
+    child_strategy: DeleteStrategy = DeleteStrategy.DETACH
+
+
+async def list_threads(call: Call) -> Reply:
+    """List threads, most recently changed first."""
+    query = thread_query(call)
+    page = await call.view.threads(query)
+    return as_json(_listed(query, page, tuple(thread.id for thread in page.items)))
+
+
+async def list_summaries(call: Call) -> Reply:
+    """List threads with their titles and who spoke last."""
+    query = thread_query(call)
+    page = await call.view.threads(query)
+    agents = await call.view.latest_agents(page.items)
+    return as_json(_listed(query, page, tuple(map(_summary, page.items, agents))))
+
+
+async def create_thread(call: Call) -> Reply:
+    """Make a thread."""
+    return as_json(thread_view(await call.view.create_thread(_checked(call.body))), 201)
+
+
+async def get_thread(call: Call) -> Reply:
+    """Look at a thread."""
+    return as_json(thread_view(await call.view.thread(call.path["thread_id"])))
+
+
+async def edit_thread(call: Call) -> Reply:
+    """Change a thread: what is absent stays, null clears, `custom` is merged key by key."""
+    edited = await call.view.edit_thread(call.path["thread_id"], _checked(call.body))
+    return as_json(thread_view(edited))
+
+
+async def delete_thread(call: Call) -> Reply:
+    """Delete a thread and everything of it."""
+    thread_id, strategy = call.path["thread_id"], call.query.child_strategy
+    try:
+        await call.view.delete_thread(thread_id, strategy)
+    except InvalidRecord as error:
+        if strategy is not DeleteStrategy.REJECT:
+            raise
+        message = f"thread '{thread_id}' has child threads; choose 'detach' or 'cascade'"
+        raise Problem(400, "has_children", message) from error
+    return Bytes(204)
+
+
+async def list_messages(call: Call) -> Reply:
+    """List a thread's messages."""
+    page = await call.view.messages(call.path["thread_id"], message_query(call.query))
+    return as_json(
+        Messages(
+            messages=page.items,
+            total=page.total,
+            has_more=page.has_more,
+            next_cursor=page.next_cursor,
+        )
+    )
+
+
+async def list_mailbox(call: Call) -> Reply:
+    """List what was queued on a thread, oldest first."""
+    page = await call.view.dispatches(dispatch_query(call.query, call.path["thread_id"]))
+    return as_json(listed(page, dispatch_view))
+
+
+async def list_thread_runs(call: Call) -> Reply:
+    """List a thread's runs, oldest first."""
+    thread = await call.view.thread(call.path["thread_id"])
+    return as_json(listed(await call.view.runs(run_query(call, thread.id)), run_view))
+
+
+async def active_run(call: Call) -> Reply:
+    """The run of a thread that executes or waits, if there is one."""
+    run = await call.view.open_run(call.path["thread_id"])
+    return as_json(ActiveRun(active_run=None if run is None else run_view(run)))
+
+
+async def latest_run(call: Call) -> Reply:
+    """The newest run of a thread."""
+    run = await call.view.latest_run(call.path["thread_id"])
+    if run is None:
+        raise Problem(404, "unknown_run", f"thread has no runs: {call.path['thread_id']}")
+    return as_json(run_view(run))
+
+
+def _listed(query: ThreadQuery, page: Page[Thread], items: tuple[T, ...]) -> ListedThreads[T]:
+    return ListedThreads(
+        items=items,
+        offset=query.offset,
+        limit=query.limit,
+        total=page.total,
+        has_more=page.has_more,
+        next_cursor=page.next_cursor,
+    )
+
+
+def _checked(edit: ThreadEdit) -> ThreadEdit:
+    for name in ("resource_id", "parent_thread_id"):
+        given = getattr(edit, name)
+        if isinstance(given, str) and given.strip():
+            check_id(name, given)
+    return edit
+
+
+def _summary(thread: Thread, agent_id: str | None) -> ThreadSummary:
+    return ThreadSummary(
+        id=thread.id,
+        resource_id=thread.resource_id,
+        parent_thread_id=thread.parent_thread_id,
+        title=thread.metadata.title,
+        updated_at=thread.metadata.updated_at,
+        agent_id=agent_id,
+    )

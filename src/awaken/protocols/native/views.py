@@ -1,0 +1,250 @@
+"""What the native API shows: records without what is the runtime's own business."""
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
+from awaken.contracts.events import LoggedEvent
+from awaken.contracts.identity import Adapter, RunMode, RunOrigin
+from awaken.contracts.inference import TokenUsage
+from awaken.contracts.lifecycle import RunStatus, Termination, TicketStatus, reason_text
+from awaken.contracts.messages import MessageRecord
+from awaken.contracts.record import Record, always
+from awaken.contracts.runs import RunRecord, Waiting
+from awaken.contracts.specs import AgentSpec
+from awaken.contracts.suspension import DecisionAction, ResumeMode, Suspension, Ticket
+from awaken.contracts.threads import Thread
+
+T = TypeVar("T")
+
+
+class Whole(msgspec.Struct, frozen=True, kw_only=True):
+    """A reply whose fields are all written, also empty ones."""
+
+
+class MetadataView(Record, frozen=True, kw_only=True):
+    """What people attach to a thread; times in milliseconds."""
+
+    created_at: int | None = None
+    updated_at: int | None = None
+    title: str | None = None
+    custom: dict[str, Any]
+
+
+class ThreadView(Record, frozen=True, kw_only=True):
+    """A conversation, with the runs that execute, have not ended, and came last."""
+
+    id: str
+    resource_id: str | None = None
+    parent_thread_id: str | None = None
+    metadata: MetadataView
+    active_run_id: str | None = None
+    open_run_id: str | None = None
+    latest_run_id: str | None = None
+
+
+class ThreadSummary(Whole, frozen=True, kw_only=True):
+    """What a list of conversations shows."""
+
+    id: str
+    resource_id: str | None
+    parent_thread_id: str | None
+    title: str | None
+    updated_at: int | None
+    agent_id: str | None
+
+
+class RunView(Record, frozen=True, kw_only=True):
+    """A run; times in milliseconds."""
+
+    run_id: str
+    thread_id: str
+    agent_id: str
+    active_agent_id: str | None = None
+    parent_run_id: str | None = None
+    parent_thread_id: str | None = None
+    parent_tool_call_id: str | None = None
+    origin: RunOrigin
+    run_mode: RunMode
+    adapter: Adapter
+    dispatch_id: str | None = None
+    session_id: str | None = None
+    transport_request_id: str | None = None
+    status: RunStatus
+    waiting: Waiting | None = None
+    termination: Termination | None = None
+    termination_reason: str | None = None
+    final_output: str | None = None
+    steps: int
+    input_tokens: int = always(0)
+    output_tokens: int = always(0)
+    usage: TokenUsage
+    created_at: int
+    started_at: int | None = None
+    finished_at: int | None = None
+    updated_at: int
+
+
+class DispatchView(Record, frozen=True, kw_only=True):
+    """One delivery of input; times in milliseconds."""
+
+    dispatch_id: str
+    thread_id: str
+    run_id: str
+    taken_by: str | None = None
+    mode: InputMode
+    priority: int
+    dedupe_key: str | None = None
+    dispatch_epoch: int
+    status: str
+    """`Queued`, `Claimed`, `Acked`, `Cancelled`, `Superseded` or `DeadLetter`."""
+    available_at: int
+    attempt_count: int
+    max_attempts: int
+    last_error: str | None = None
+    claimed_by: str | None = None
+    lease_until: int | None = None
+    completed_at: int | None = None
+    created_at: int
+    updated_at: int
+
+
+class TicketView(Record, frozen=True, kw_only=True):
+    """A suspended call that waits for a decision."""
+
+    ticket_id: str
+    thread_id: str
+    run_id: str
+    tool_call_id: str
+    tool_name: str
+    arguments: Any = always(None)
+    resume_mode: ResumeMode
+    suspension: Suspension
+    status: TicketStatus
+    expires_at: int | None = None
+    on_expiry: DecisionAction
+    created_at: int
+    updated_at: int
+
+
+class AgentView(Whole, frozen=True, kw_only=True):
+    """An agent that can be run."""
+
+    id: str
+    description: str
+    model: str
+    tools: tuple[str, ...]
+
+
+class Listed(Whole, Generic[T], frozen=True, kw_only=True):
+    """A page of a list; the cursor is for the next one."""
+
+    items: tuple[T, ...]
+    total: int
+    has_more: bool
+    next_cursor: str | None
+
+
+class ListedThreads(Listed[T], frozen=True, kw_only=True):
+    """A page of threads, most recently changed first."""
+
+    offset: int
+    limit: int
+
+
+class Messages(Whole, frozen=True, kw_only=True):
+    """A page of messages."""
+
+    messages: tuple[MessageRecord, ...]
+    total: int
+    has_more: bool
+    next_cursor: str | None
+
+
+class Tickets(Whole, frozen=True, kw_only=True):
+    """Open tickets, oldest first."""
+
+    items: tuple[TicketView, ...]
+    total: int
+    has_more: bool
+
+
+class Events(Whole, frozen=True, kw_only=True):
+    """A page of the log; `next_cursor` is where to read on, also when nothing more is there yet."""
+
+    items: tuple[LoggedEvent, ...]
+    next_cursor: int
+    has_more: bool
+
+
+class Agents(Whole, frozen=True, kw_only=True):
+    """All agents."""
+
+    items: tuple[AgentView, ...]
+
+
+class ActiveRun(Whole, frozen=True, kw_only=True):
+    """The run of a thread that executes or waits."""
+
+    active_run: RunView | None
+
+
+class Accepted(Record, frozen=True, kw_only=True):
+    """What was asked for is durable, and what it is about."""
+
+    status: str
+    thread_id: str | None = None
+    run_id: str | None = None
+    dispatch_id: str | None = None
+    ticket_id: str | None = None
+    decision_id: str | None = None
+    superseded_dispatches: int | None = None
+
+
+class Queued(Whole, frozen=True, kw_only=True):
+    """Input that is queued for a run of its own."""
+
+    dispatch_id: str
+    run_id: str
+    thread_id: str
+
+
+def thread_view(thread: Thread) -> ThreadView:
+    """A thread as it is shown."""
+    return msgspec.convert(thread, ThreadView, from_attributes=True)
+
+
+def run_view(run: RunRecord) -> RunView:
+    """A run as it is shown."""
+    return msgspec.structs.replace(
+        msgspec.convert(run, RunView, from_attributes=True),
+        termination_reason=None if run.termination is None else reason_text(run.termination),
+        input_tokens=run.usage.prompt_tokens or 0,
+        output_tokens=run.usage.completion_tokens or 0,
+    )
+
+
+def dispatch_view(dispatch: RunDispatch) -> DispatchView:
+    """A delivery as it is shown; its claim's token is a secret of the worker."""
+    view = msgspec.convert(dispatch, DispatchView, from_attributes=True)
+    return msgspec.structs.replace(view, status=status_name(dispatch.status))
+
+
+def status_name(status: DispatchStatus) -> str:
+    """A delivery's status as the wire has it: `DeadLetter`."""
+    return status.title().replace("_", "")
+
+
+def ticket_view(ticket: Ticket) -> TicketView:
+    """A ticket as it is shown."""
+    fields = {name: getattr(ticket, name) for name in _TICKET_FIELDS}
+    return TicketView(tool_call_id=ticket.call_id, **fields)
+
+
+def agent_view(spec: AgentSpec, tools: tuple[str, ...]) -> AgentView:
+    """An agent as it is shown; what it is told stays with it."""
+    return AgentView(id=spec.id, description=spec.description, model=spec.model_id, tools=tools)
+
+
+_TICKET_FIELDS = tuple(name for name in TicketView.__struct_fields__ if name != "tool_call_id")

@@ -1,0 +1,119 @@
+"""One answer: what a run does up to its next end or suspension, as both APIs see it."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, ClassVar
+
+from awaken.contracts import events as ev
+from awaken.contracts.inference import TokenUsage
+from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, Stopped, Termination
+from awaken.services.following import Batch, EventStream
+from awaken.transport.asgi import encode_json
+
+_ON_PURPOSE = ("stop_on_tool", "content_match")
+"""Stop conditions that are a goal, not a limit."""
+
+Handlers = Mapping[type, Callable[[Any, Any], None]]
+
+
+class AnswerEncoder:
+    """Hears the events of a run; each API adds how it tells them."""
+
+    def __init__(self, frame: Mapping[str, Any], run_id: str) -> None:
+        self.frame = frame
+        self.run_id = run_id
+        self.lines: list[bytes] = []
+        self.calls: dict[str, dict[str, str]] = {}
+        """Name and arguments by the call's id."""
+        self.usage: TokenUsage | None = None
+
+    def encode(self, event: ev.AgentEvent) -> Sequence[bytes]:
+        """The frames that an event makes."""
+        self.lines = []
+        handle = self.HANDLERS.get(type(event))
+        if handle is not None:
+            handle(self, event)
+        return self.lines
+
+    async def read(self, activation: "Activation") -> None:
+        """Hear a whole answer whose frames nobody wants."""
+        for event in activation.before:
+            self.encode(event)
+        async for batch in activation.batches():
+            for item in batch:
+                self.encode(ev.plain(item))
+
+    def call_of(self, call_id: str, name: str = "") -> dict[str, str]:
+        """The name and the arguments of a call."""
+        return self.calls.setdefault(call_id, {"name": name, "arguments": "{}"})
+
+    def counted(self, sent: str, said: str) -> dict[str, Any]:
+        """The tokens, under the names that an API has for what is sent and said."""
+        usage = self.usage or TokenUsage()
+        cached, written = usage.cache_read_tokens or 0, usage.cache_creation_tokens or 0
+        return {
+            f"{sent}_tokens": usage.prompt_tokens or 0,
+            f"{sent}_tokens_details": {"cached_tokens": cached, "cache_write_tokens": written},
+            f"{said}_tokens": usage.completion_tokens or 0,
+            f"{said}_tokens_details": {"reasoning_tokens": usage.thinking_tokens or 0},
+            "total_tokens": (usage.prompt_tokens or 0) + (usage.completion_tokens or 0),
+        }
+
+    def hear_call(self, event: ev.ToolCallReady) -> None:
+        """Keep what is called with what."""
+        self.calls[event.id] = {"name": event.name, "arguments": as_text(event.arguments or {})}
+
+    def count(self, event: ev.InferenceComplete) -> None:
+        """Count tokens."""
+        self.usage = (self.usage or TokenUsage()).plus(event.usage)
+
+    HANDLERS: ClassVar[Handlers] = {ev.ToolCallReady: hear_call, ev.InferenceComplete: count}
+
+
+class Activation:
+    """The first activation in a stream; a run that goes on later does not show."""
+
+    def __init__(self, stream: EventStream) -> None:
+        self._stream = stream
+        self.before = stream.before
+        self.on_drop: Callable[[], None] | None = None
+
+    async def batches(self) -> AsyncGenerator[Batch, None]:
+        """Yield what happens, in order, until the answer is whole."""
+        self._stream.on_drop = self.on_drop
+        async with aclosing(self._stream.batches()) as batches:
+            async for batch in batches:
+                ends = [at for at, it in enumerate(batch, 1) if ev.is_terminal(ev.plain(it))]
+                yield batch[: ends[0]] if ends else batch
+                if ends:
+                    return
+
+    def close(self) -> None:
+        """Let go of the stream."""
+        self._stream.close()
+
+
+def ending_of(termination: Termination) -> tuple[str, dict[str, Any]]:
+    """A response's status, and the fields that say why."""
+    match termination:
+        case Failed(message=message):
+            return "failed", {"error": {"code": "server_error", "message": message}}
+        case Cancelled():
+            return "cancelled", {}
+        case Blocked():
+            return "incomplete", {"incomplete_details": {"reason": "content_filter"}}
+        case Stopped(reason=reason) if reason.code not in _ON_PURPOSE:
+            limit = "max_messages" if reason.code == "max_rounds" else "max_output_tokens"
+            return "incomplete", {"incomplete_details": {"reason": limit}}
+        case _:
+            return "completed", {}
+
+
+def outside_id(call_id: str, run_id: str) -> str:
+    """What a client calls a tool call: it leads back to the run."""
+    return f"{call_id}~{run_id}"
+
+
+def as_text(value: Any) -> str:
+    """A value as it is read: text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else encode_json(value).decode()

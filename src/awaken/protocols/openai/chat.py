@@ -1,0 +1,53 @@
+"""`/v1/chat/completions` and `/v1/models`."""
+
+from awaken.contracts.dispatch import InputMode
+from awaken.transport.asgi import Reply, as_json
+from awaken.transport.problems import Problem
+from awaken.transport.routes import Call
+from awaken.transport.sse import EventStreamReply
+
+from .answer import Activation
+from .chat_encoder import ChatEncoder
+from .decode import request_of
+from .starting import begin, named_thread, thread_header
+from .wire import CreateChat
+
+NO_RETRY = ((b"x-should-retry", b"false"),)
+"""A run that failed may have done something: clients must not repeat it by themselves."""
+
+
+async def create_completion(call: Call) -> Reply:
+    """Ask an agent in a chat."""
+    body: CreateChat = call.body
+    limit, effort = body.max_completion_tokens or body.max_tokens, body.reasoning_effort
+    asked = request_of(body, named_thread(call), body.messages, limit, effort)
+    begun, _ = await begin(call, asked, {}, "", InputMode.INTERRUPT)
+    created = call.view.now_ms() // 1000
+    frame = {"id": f"chatcmpl-{begun.run_id}", "created": created, "model": body.model}
+    has_usage = bool((body.stream_options or {}).get("include_usage"))
+    encoder = ChatEncoder(frame, begun.run_id, has_usage=has_usage)
+    headers = thread_header(begun.thread_id)
+    if body.stream:
+        return EventStreamReply(Activation(begun.stream), encoder, headers)
+    await encoder.read(Activation(begun.stream))
+    if encoder.failure is not None:
+        code = encoder.failure.code or "server_error"
+        raise Problem(500, code, encoder.failure.message, NO_RETRY)
+    return as_json(encoder.document(), headers=headers)
+
+
+async def list_models(call: Call) -> Reply:
+    """The agents, as models."""
+    return as_json({"object": "list", "data": [_model(id_) for id_ in call.view.agents()]})
+
+
+async def get_model(call: Call) -> Reply:
+    """One agent, as a model."""
+    model_id = call.path["model_id"]
+    if model_id not in call.view.agents():
+        raise Problem(404, "model_not_found", f"There is no agent '{model_id}'.")
+    return as_json(_model(model_id))
+
+
+def _model(agent_id: str) -> dict[str, object]:
+    return {"id": agent_id, "object": "model", "created": 0, "owned_by": "awaken"}

@@ -1,0 +1,113 @@
+"""Chat Completions' view of a run: one message, and the calls that the client must answer.
+
+The texts of several steps are one text with a blank line between them. Chat knows no approvals:
+a run that waits for one says so, and is decided over any other protocol.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from awaken.contracts import events as ev
+from awaken.contracts.deltas import ReasoningDelta, TextDelta
+from awaken.contracts.lifecycle import Failed
+from awaken.transport.asgi import encode_json
+from awaken.transport.sse import data_line
+
+from .answer import AnswerEncoder, Handlers, ending_of, outside_id
+from .wire import error_body
+
+
+class ChatEncoder(AnswerEncoder):
+    """Builds one completion."""
+
+    def __init__(self, frame: Mapping[str, Any], run_id: str, *, has_usage: bool) -> None:
+        super().__init__(frame, run_id)
+        self._has_usage = has_usage
+        self.failure: Failed | ev.ErrorEvent | None = None
+        self._begin()
+
+    def document(self) -> dict[str, Any]:
+        """The completion, once the run has ended or waits."""
+        message: dict[str, Any] = {"role": "assistant", "content": self._text or None}
+        if self._reasoning:
+            message["reasoning_content"] = self._reasoning
+        if self._asked:
+            message["tool_calls"] = self._asked
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._reason}
+        usage = self.counted("prompt", "completion")
+        return {**self.frame, "object": "chat.completion", "choices": [choice], "usage": usage}
+
+    def _begin(self, _: ev.RunStart | None = None) -> None:
+        self._text = self._reasoning = ""
+        self._step_text, self._has_said = 0, False
+        self._asked: list[dict[str, Any]] = []
+        self._reason = "stop"
+        self.usage = None
+        self._emit({"role": "assistant", "content": ""})
+
+    def _begin_step(self, _: ev.StepStart) -> None:
+        self._step_text = len(self._text)
+
+    def _say(self, event: TextDelta) -> None:
+        is_first = len(self._text) == self._step_text
+        delta = f"\n\n{event.delta}" if is_first and self._has_said else event.delta
+        self._text += delta if self._text else event.delta
+        self._has_said = True
+        self._emit({"content": delta})
+
+    def _think(self, event: ReasoningDelta) -> None:
+        self._reasoning += event.delta
+        self._emit({"reasoning_content": event.delta})
+
+    def _end_call(self, event: ev.ToolCallDone) -> None:
+        ticket, name = event.result.suspension, event.result.tool_name
+        if ticket is None:
+            return
+        if not ticket.is_question:
+            self._say(TextDelta(delta=f"[The call of '{name}' waits for an approval.]"))
+            return
+        call_id, function = outside_id(event.id, self.run_id), self.call_of(event.id, name)
+        call = {"id": call_id, "type": "function", "function": function}
+        self._emit({"tool_calls": [{"index": len(self._asked), **call}]})
+        self._asked.append(call)
+
+    def _reset(self, _: ev.StreamReset) -> None:
+        # What was streamed cannot be taken back; the next attempt begins a new paragraph.
+        self._text = self._text[: self._step_text]
+
+    def _finish(self, event: ev.RunFinish) -> None:
+        if isinstance(event.termination, Failed):
+            self._fail(event.termination)
+            return
+        status, why = ending_of(event.termination)
+        if status == "incomplete":
+            is_filtered = why["incomplete_details"]["reason"] == "content_filter"
+            self._reason = "content_filter" if is_filtered else "length"
+        elif status == "completed" and self._asked:
+            self._reason = "tool_calls"
+        self._emit({}, self._reason)
+        if self._has_usage:
+            self._write_chunk(choices=[], usage=self.counted("prompt", "completion"))
+        self._write(b"[DONE]")
+
+    def _fail(self, event: ev.ErrorEvent | Failed) -> None:
+        self.failure = event
+        self._write(encode_json(error_body(event.message, event.code)))
+        self._write(b"[DONE]")
+
+    def _emit(self, delta: dict[str, Any], reason: str | None = None) -> None:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+        self._write_chunk(choices=[choice], **({"usage": None} if self._has_usage else {}))
+
+    def _write_chunk(self, **fields: Any) -> None:
+        chunk = {**self.frame, "object": "chat.completion.chunk", **fields}
+        self._write(encode_json(chunk))
+
+    def _write(self, payload: bytes) -> None:
+        self.lines.append(data_line(payload))
+
+    HANDLERS: ClassVar[Handlers] = {
+        **AnswerEncoder.HANDLERS, ev.RunStart: _begin, ev.StepStart: _begin_step, TextDelta: _say,
+        ReasoningDelta: _think, ev.ToolCallDone: _end_call, ev.StreamReset: _reset,
+        ev.RunFinish: _finish, ev.ErrorEvent: _fail,
+    }  # fmt: skip

@@ -1,0 +1,170 @@
+"""`/v1/responses`: ask, look, follow, cancel."""
+
+import re
+from typing import Annotated, Any
+
+import msgspec
+
+from awaken.contracts import content, dispatch, messages, queries, runs
+from awaken.contracts import events as ev
+from awaken.contracts.record import Record
+from awaken.transport.asgi import Reply, as_json
+from awaken.transport.problems import Problem
+from awaken.transport.routes import Call
+from awaken.transport.sse import EventStreamReply
+
+from .answer import Activation
+from .decode import approvals_of, request_of
+from .responses_encoder import ResponsesEncoder
+from .starting import begin, named_thread, thread_header
+from .wire import CreateResponse, bad_request
+
+CANCEL_MS = 10_000
+EVENTS_MAX = 1_000_000
+_ECHOED = ("instructions", "max_output_tokens", "temperature", "top_p", "previous_response_id")
+_ID = re.compile(r"resp_(.+?)(?:~([0-9]{1,15}))?", re.DOTALL)
+
+
+class FollowQuery(Record, frozen=True, kw_only=True):
+    """How to look at a response."""
+
+    stream: bool = False
+    starting_after: Annotated[int, msgspec.Meta(ge=-1)] = -1
+    """The latest sequence number that the client has."""
+
+
+async def create_response(call: Call) -> Reply:
+    """Ask an agent."""
+    body: CreateResponse = call.body
+    effort = body.reasoning.effort if body.reasoning else None
+    thread_id = await _thread_id(call, body)
+    asked = request_of(body, thread_id, body.input, body.max_output_tokens, effort)
+    mode = dispatch.InputMode.QUEUE if body.background else dispatch.InputMode.INTERRUPT
+    begun, after = await begin(call, asked, approvals_of(body.input), body.instructions or "", mode)
+    frame = {
+        "id": f"resp_{begun.run_id}" if after is None else f"resp_{begun.run_id}~{after}",
+        "model": body.model,
+        "created_at": call.view.now_ms() // 1000,
+        **{name: getattr(body, name) for name in _ECHOED},
+        "metadata": body.metadata or {},
+        "conversation": {"id": begun.thread_id} if body.conversation else None,
+        "background": bool(body.background),
+        "tools": [msgspec.to_builtins(tool) for tool in body.tools or ()],
+    }
+    encoder = ResponsesEncoder(frame, begun.run_id)
+    headers = thread_header(begun.thread_id)
+    if body.stream:
+        return EventStreamReply(Activation(begun.stream), encoder, headers)
+    if not body.background:
+        await encoder.read(Activation(begun.stream))
+    return as_json(encoder.document(), headers=headers)
+
+
+async def get_response(call: Call) -> Reply:
+    """Look at a response, or follow it from any place on."""
+    query: FollowQuery = call.query
+    run, after = await _found(call)
+    if not query.stream:
+        return await _snapshot(call, run, after)
+    latest = call.cursor()
+    if latest is not None:
+        # Cursors of other wires hold here too; what the response said before them is caught up.
+        after = max(latest, run.log_start if after is None else after)
+    stream = await call.view.follow_run(run.run_id, after)
+    return EventStreamReply(Activation(stream), _encoder(call, run, query.starting_after))
+
+
+async def cancel_response(call: Call) -> Reply:
+    """Cancel the run; what it had said by then is kept."""
+    run, after = await _found(call)
+    if await call.view.cancel_run(run.run_id):
+        try:
+            await call.view.wait(run.run_id, CANCEL_MS)
+        except TimeoutError as error:
+            raise Problem(503, "cancel_pending", "It has not stopped yet; look again.") from error
+    return await _snapshot(call, await call.view.run(run.run_id), after)
+
+
+async def delete_response(call: Call) -> Reply:
+    """Refuse: a response is part of its thread, and goes with it."""
+    run, _ = await _found(call)
+    message = f"A response goes with its thread: DELETE /v1/threads/{run.thread_id}."
+    raise Problem(405, "not_deletable", message, ((b"allow", b"GET"),))
+
+
+async def list_input_items(call: Call) -> Reply:
+    """The messages that the run was given; none for a response that follows answers."""
+    run, after = await _found(call)
+    first, last = run.input.from_seq or 1, run.input.to_seq or 0
+    query = queries.MessageQuery(after=first - 1, before=last + 1, limit=queries.LIMIT_MAX)
+    page = await call.view.messages(run.thread_id, query)
+    items = [_input_item(record) for record in page.items] if after is None else []
+    ids = [item["id"] for item in items] or [None]
+    listed = {"first_id": ids[0], "last_id": ids[-1], "has_more": False}
+    return as_json({"object": "list", "data": items, **listed})
+
+
+async def _thread_id(call: Call, body: CreateResponse) -> str | None:
+    named = body.conversation
+    if body.previous_response_id is None:
+        known = named.get("id", "") if isinstance(named, dict) else named
+        return named_thread(call) if known is None else known
+    if named is not None:
+        raise bad_request("Send previous_response_id or conversation, not both.")
+    run_id, _ = _parsed(body.previous_response_id)
+    return (await call.view.run(run_id)).thread_id
+
+
+async def _found(call: Call) -> tuple[runs.RunRecord, int | None]:
+    run_id, after = _parsed(call.path["response_id"])
+    run = await call.view.run(run_id)
+    if after is not None and after > (await call.view.thread(run.thread_id)).event_seq:
+        raise Problem(404, "response_not_found", "There is no such response.")
+    return run, after
+
+
+def _parsed(response_id: str) -> tuple[str, int | None]:
+    """The run of a response, and where in the log it begins."""
+    found = _ID.fullmatch(response_id)
+    if found is None:
+        raise Problem(404, "response_not_found", f"There is no response '{response_id}'.")
+    return found[1], None if found[2] is None else int(found[2])
+
+
+async def _snapshot(call: Call, run: runs.RunRecord, after: int | None) -> Reply:
+    """The response as far as the log knows it."""
+    encoder = _encoder(call, run)
+    for item in await call.view.run_events(run.run_id, 0, EVENTS_MAX):
+        encoder.encode(item.event)
+        if after is not None and item.seq <= after:
+            encoder.forget()
+        elif ev.is_terminal(item.event):
+            break
+    if run.started_at is None and run.termination is not None:
+        end = ev.RunFinish(thread_id=run.thread_id, run_id=run.run_id, termination=run.termination)
+        encoder.encode(end)
+    return as_json(encoder.document())
+
+
+def _encoder(call: Call, run: runs.RunRecord, since: int = -1) -> ResponsesEncoder:
+    response_id, created = call.path["response_id"], run.created_at // 1000
+    frame = {"id": response_id, "model": run.agent_id, "created_at": created}
+    return ResponsesEncoder(frame, run.run_id, since)
+
+
+def _input_item(record: messages.MessageRecord) -> dict[str, Any]:
+    parts: list[dict[str, str]] = []
+    for block in record.message.content:
+        if isinstance(block, content.Text):
+            parts.append({"type": "input_text", "text": block.text})
+        elif isinstance(block, content.Image):
+            url = _url(block.source)
+            parts.append({"type": "input_image", "detail": "auto", "image_url": url})
+    role = str(record.message.role)
+    return {"id": f"msg_{record.message_id}", "type": "message", "role": role, "content": parts}
+
+
+def _url(source: content.Source) -> str:
+    if isinstance(source, content.Base64Source):
+        return f"data:{source.media_type};base64,{source.data}"
+    return source.url

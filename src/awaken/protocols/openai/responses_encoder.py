@@ -1,0 +1,207 @@
+"""The Responses API's view of a run: its output items, and the events that build them.
+
+Each character of text counts in the sequence numbers, so that they are the same however the text
+was cut into pieces: a client that was cut off anywhere gets exactly the rest. A model that starts
+a turn again leaves its item behind as incomplete.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from awaken.contracts import events as ev
+from awaken.contracts.deltas import ReasoningDelta, TextDelta
+from awaken.contracts.suspension import ToolCallOutcome
+from awaken.transport.asgi import encode_json
+
+from .answer import AnswerEncoder, Handlers, as_text, ending_of, outside_id
+
+Item = dict[str, Any]
+
+_BLANK: Item = {
+    "object": "response", "error": None, "incomplete_details": None, "parallel_tool_calls": True,
+    "tool_choice": "auto", "tools": [], "store": True,
+}  # fmt: skip
+"""What every response has, unless it has something else."""
+
+
+class _TextKind(NamedTuple):
+    """How one kind of text is shown."""
+
+    prefix: str
+    """Of its item's id."""
+    name: str
+    item: Item
+    part: Item
+    extra: Item
+    """What each of its events and its part have besides the text."""
+
+    def part_of(self, text: str) -> Item:
+        """The content of its item."""
+        return {"type": self.name, "text": text, **self.part, **self.extra}
+
+
+_MESSAGE = {"type": "message", "role": "assistant"}
+_REASONING = {"type": "reasoning", "summary": []}
+_TEXTS = {
+    TextDelta: _TextKind("msg", "output_text", _MESSAGE, {"annotations": []}, {"logprobs": []}),
+    ReasoningDelta: _TextKind("rs", "reasoning_text", _REASONING, {}, {}),
+}
+
+
+class ResponsesEncoder(AnswerEncoder):
+    """Builds one response; `after` is the latest sequence number that the client has."""
+
+    def __init__(self, frame: Mapping[str, Any], run_id: str, after: int = -1) -> None:
+        super().__init__(frame, run_id)
+        self._after = after
+        self._approvals: dict[str, str] = {}
+        self.forget()
+
+    def forget(self, status: str = "queued") -> None:
+        """Begin anew: what came so far belongs to earlier responses of the run."""
+        self._status = status
+        self._output: list[Item] = []
+        self._open: tuple[_TextKind, Item] | None = None
+        self._text: list[str] = []
+        self._index = self._number = 0
+        self._step = (0, 0)
+        self._why: dict[str, Any] = {}
+        self.usage = None
+
+    def document(self) -> dict[str, Any]:
+        """The response as it stands."""
+        usage = self.usage and self.counted("input", "output")
+        stand = {"status": self._status, "output": list(self._output), "usage": usage}
+        return {**_BLANK, **self.frame, **stand, **self._why}
+
+    def _begin(self, _: ev.RunStart | None = None) -> None:
+        # What the run did before it was suspended belongs to an earlier response.
+        self.forget("in_progress")
+        self._emit("response.created", response=self.document())
+        self._emit("response.in_progress", response=self.document())
+
+    def _begin_step(self, _: ev.StepStart) -> None:
+        self._step = (len(self._output), self._number)
+
+    def _say(self, event: TextDelta | ReasoningDelta) -> None:
+        kind = _TEXTS[type(event)]
+        if self._open is None or self._open[0] is not kind:
+            self._close()
+            item = {"id": self._item_id(kind.prefix), "content": [], "status": "in_progress"}
+            self._open = (kind, {**item, **kind.item})
+            self._emit("response.output_item.added", **self._at(), item=self._open[1])
+            self._emit_in_text("response.content_part.added", part=kind.part_of(""))
+        self._text.append(event.delta)
+        begin, self._number = self._number, self._number + len(event.delta)
+        rest = event.delta[max(0, self._after + 1 - begin) :]
+        if rest:
+            self._number -= 1
+            self._emit_in_text(f"response.{kind.name}.delta", delta=rest, **kind.extra)
+
+    def _close(self, status: str = "completed") -> None:
+        if self._open is None:
+            return
+        (kind, item), text = self._open, "".join(self._text)
+        part = kind.part_of(text)
+        self._emit_in_text(f"response.{kind.name}.done", text=text, **kind.extra)
+        self._emit_in_text("response.content_part.done", part=part)
+        self._open, self._text = None, []
+        self._finish_item({**item, "content": [part], "status": status})
+
+    def _count(self, event: ev.InferenceComplete) -> None:
+        self._close()
+        self.count(event)
+
+    def _end_call(self, event: ev.ToolCallDone) -> None:
+        self._close()
+        ticket, call = event.result.suspension, self.call_of(event.id, event.result.tool_name)
+        public = outside_id(event.id, self.run_id)
+        if ticket is None:
+            is_failed = event.outcome is ToolCallOutcome.FAILED
+            error = (event.result.message or "it failed") if is_failed else None
+            self._show_call(event.id, event.result.data, error)
+        elif ticket.is_question:
+            self._approvals.pop(event.id, None)
+            item = {"id": self._item_id("fc"), "type": "function_call", "call_id": public, **call}
+            told = "response.function_call_arguments"
+            pieces = (f"{told}.delta", {"delta": call["arguments"]}), (f"{told}.done", call)
+            self._show({**item, "status": "completed"}, {"arguments": ""}, *pieces)
+        else:
+            self._approvals[event.id] = public
+            label = self.frame["model"]
+            item = {"id": public, "type": "mcp_approval_request", "server_label": label, **call}
+            self._show(item, {})
+
+    def _resume(self, event: ev.ToolCallResumed) -> None:
+        # What a client answered itself it knows; only approved calls are shown.
+        if event.target_id in self._approvals:
+            error = event.result.get("error") if isinstance(event.result, dict) else None
+            self._show_call(event.target_id, event.result, error and as_text(error))
+
+    def _show_call(self, call_id: str, result: Any, error: str | None) -> None:
+        """Show a call of one of the agent's own tools, with how it went."""
+        call = self.call_of(call_id)
+        fault = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": error}]}
+        approval, label = self._approvals.pop(call_id, None), self.frame["model"]
+        item = {"id": self._item_id("mcp"), "type": "mcp_call", "server_label": label, **call}
+        item |= {"approval_request_id": approval, "status": "failed" if error else "completed"}
+        item |= {"output": None if error else as_text(result), "error": fault if error else None}
+        told = "response.mcp_call_arguments.done", {"arguments": call["arguments"]}
+        ended: tuple[str, Item] = f"response.mcp_call.{item['status']}", {}
+        self._show(item, {"output": None, "error": None}, told, ended)
+
+    def _show(self, item: Item, blank: Item, *pieces: tuple[str, Item]) -> None:
+        """Show an item that is whole at once; `blank` is what it lacks at first."""
+        begun = {**item, **blank, "status": "in_progress"} if blank else item
+        self._emit("response.output_item.added", **self._at(), item=begun)
+        for type_, fields in pieces:
+            self._emit(type_, item_id=item["id"], **self._at(), **fields)
+        self._finish_item(item)
+
+    def _reset(self, _: ev.StreamReset) -> None:
+        self._close("incomplete")
+        kept, self._number = self._step
+        del self._output[kept:]
+        self._after = -1
+
+    def _finish(self, event: ev.RunFinish) -> None:
+        if self._status == "queued":
+            self._begin()
+        self._close("incomplete")
+        self._status, self._why = ending_of(event.termination)
+        name = "incomplete" if self._status == "cancelled" else self._status
+        self._emit(f"response.{name}", response=self.document())
+
+    def _fail(self, event: ev.ErrorEvent) -> None:
+        # It has no number of its own: a client that attaches again misses nothing.
+        self._number, self._after = self._number - 1, -2
+        self._emit("error", code=event.code, message=event.message, param=None)
+
+    def _finish_item(self, item: Item) -> None:
+        self._output.append(item)
+        self._emit("response.output_item.done", **self._at(), item=item)
+        self._index += 1
+
+    def _emit(self, type_: str, **fields: Any) -> None:
+        number, self._number = self._number, self._number + 1
+        if number > self._after:
+            payload = encode_json({"type": type_, "sequence_number": number, **fields})
+            self.lines.append(b"event: %b\ndata: %b" % (type_.encode(), payload))
+
+    def _emit_in_text(self, type_: str, **fields: Any) -> None:
+        assert self._open is not None
+        item_id = self._open[1]["id"]
+        self._emit(type_, item_id=item_id, **self._at(), content_index=0, **fields)
+
+    def _at(self) -> Item:
+        return {"output_index": self._index}
+
+    def _item_id(self, prefix: str) -> str:
+        return f"{prefix}_{self.frame['id'].removeprefix('resp_')}_{self._index}"
+
+    HANDLERS: ClassVar[Handlers] = {
+        **AnswerEncoder.HANDLERS, ev.RunStart: _begin, ev.StepStart: _begin_step, TextDelta: _say,
+        ReasoningDelta: _say, ev.InferenceComplete: _count, ev.ToolCallDone: _end_call,
+        ev.ToolCallResumed: _resume, ev.StreamReset: _reset, ev.RunFinish: _finish,
+        ev.ErrorEvent: _fail,
+    }  # fmt: skip

@@ -1,0 +1,149 @@
+"""What OpenAI clients send, and how they are refused.
+
+Fields that an agent cannot heed are left out, and so ignored.
+"""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from awaken.contracts.record import Record, always
+from awaken.transport.asgi import Bytes, as_json
+from awaken.transport.problems import Problem
+
+
+class Media(Record, frozen=True, kw_only=True):
+    """A picture, a file or a sound inside a part of a chat message."""
+
+    url: str | None = None
+    file_data: str | None = None
+    filename: str | None = None
+    data: str | None = None
+    format: str = "wav"
+
+
+class Part(Media, frozen=True, kw_only=True):
+    """A part of a message's content, in either API."""
+
+    type: str
+    text: str = ""
+    refusal: str = ""
+    image_url: str | Media | None = None
+    file_url: str | None = None
+    file: Media | None = None
+    input_audio: Media | None = None
+
+
+Content = str | tuple[Part, ...] | None
+
+
+class Function(Record, frozen=True, kw_only=True):
+    """A function: as a tool it has parameters, as a call it has arguments."""
+
+    name: str = ""
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    arguments: str = ""
+
+
+class Tool(Function, frozen=True, kw_only=True):
+    """A tool of the client, or a call of one; chat puts the function one level deeper."""
+
+    type: Literal["function"] = always("function")
+    id: str = ""
+    function: Function | None = None
+
+
+class Item(Record, frozen=True, kw_only=True):
+    """One item of a Responses input, or one message of a chat."""
+
+    type: str = "message"
+    role: str = "user"
+    content: Content = None
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+    output: Content = None
+    approval_request_id: str = ""
+    approve: bool = False
+    reason: str | None = None
+    tool_calls: tuple[Tool, ...] | None = None
+    tool_call_id: str = ""
+
+
+Input = str | tuple[Item, ...]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+Limit = Annotated[int, Meta(ge=1)]
+
+
+class Reasoning(Record, frozen=True, kw_only=True):
+    """How hard the model should think."""
+
+    effort: Effort | None = None
+
+
+class Format(Record, frozen=True, kw_only=True):
+    """The form of an answer, which is the agent's: it can only be text."""
+
+    type: Literal["text"] = "text"
+
+
+class TextOptions(Record, frozen=True, kw_only=True):
+    """How an answer is written."""
+
+    format: Format | None = None
+
+
+class Asking(Record, frozen=True, kw_only=True):
+    """What both APIs have."""
+
+    model: str
+    tools: tuple[Tool, ...] | None = None
+    tool_choice: Any = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stream: bool | None = None
+
+
+class CreateResponse(Asking, frozen=True, kw_only=True):
+    """The body of `POST /v1/responses`."""
+
+    input: Input = ()
+    instructions: str | None = None
+    previous_response_id: str | None = None
+    conversation: str | dict[str, str] | None = None
+    metadata: dict[str, str] | None = None
+    max_output_tokens: Limit | None = None
+    reasoning: Reasoning | None = None
+    text: TextOptions | None = None
+    background: bool | None = None
+
+
+class CreateChat(Asking, frozen=True, kw_only=True):
+    """The body of `POST /v1/chat/completions`."""
+
+    messages: tuple[Item, ...]
+    max_tokens: Limit | None = None
+    max_completion_tokens: Limit | None = None
+    reasoning_effort: Effort | None = None
+    response_format: Format | None = None
+    n: Literal[1] | None = None
+    stream_options: dict[str, Any] | None = None
+
+
+def refusal(problem: Problem) -> Bytes:
+    """A refusal as OpenAI's clients read it."""
+    # A body that does not fit is a bad request on this wire.
+    status = 400 if problem.status == 422 else problem.status
+    type_ = "server_error" if status >= 500 else "invalid_request_error"
+    return as_json(error_body(problem.message, problem.code, type_), status, problem.headers)
+
+
+def error_body(message: str, code: str | None, type_: str = "server_error") -> dict[str, object]:
+    """The document that says what went wrong."""
+    return {"error": {"message": message, "type": type_, "param": None, "code": code}}
+
+
+def bad_request(message: str, code: str = "invalid_value") -> Problem:
+    """A request that makes no sense."""
+    return Problem(400, code, message)

@@ -1,0 +1,171 @@
+"""The ASGI app: the routes of all protocols, and the life of what runs beside them."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+
+from awaken.contracts.errors import AwakenError
+from awaken.services.view import Desk
+from awaken.transport.asgi import Bytes, Receive, Scope, Send
+from awaken.transport.problems import Problem, native_refusal, problem_of
+from awaken.transport.routes import ApiRoute, WireProtocol
+
+from .addresses import Surroundings
+from .auth import Authenticator
+from .config import ServerConfig
+from .endpoint import Endpoint, Premises
+from .exchange import Exchange, headers_of, request_id_of
+from .openapi import with_document
+from .operations import Operations
+from .table import RouteTable
+
+logger = logging.getLogger(__name__)
+
+
+class ServerApp:
+    """Serves protocols over one desk. Opened by the first request if nobody did before."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        protocols: Sequence[WireProtocol],
+        authenticator: Authenticator,
+        config: ServerConfig,
+        open_runtime: Callable[[AsyncExitStack], Awaitable[None]],
+        version: str = "0",
+    ) -> None:
+        self.premises = Premises(desk, authenticator, config)
+        operations = Operations(self.premises, [it.name for it in protocols], version)
+        spoken = (route for protocol in protocols for route in protocol.routes)
+        self.routes: tuple[ApiRoute, ...] = with_document((*operations.routes(), *spoken), version)
+        self._desk = desk
+        self._protocols = protocols
+        self._open_runtime = open_runtime
+        self._surroundings = Surroundings(config)
+        self._table = RouteTable(
+            (route.method, route.path, Endpoint(route, self.premises)) for route in self.routes
+        )
+        self._opening = asyncio.Lock()
+        self._running: AsyncExitStack | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, or start and stop."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._serve(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def open(self) -> None:
+        """Start what the server needs; calling it twice is harmless."""
+        async with self._opening:
+            if self._running is not None:
+                return
+            self._desk.following.open()
+            async with AsyncExitStack() as stack:
+                await self._open_runtime(stack)
+                watchers = self._desk.engine.services.commit_watchers
+                watchers.append(self.premises.observations.committed)
+                stack.callback(watchers.remove, self.premises.observations.committed)
+                for protocol in self._protocols:
+                    if protocol.lifespan is not None:
+                        await stack.enter_async_context(protocol.lifespan(self._desk))
+                self._running = stack.pop_all()
+            self.premises.is_draining = False
+
+    def drain(self) -> None:
+        """Take nothing more and say so; what was begun goes on."""
+        self.premises.is_draining = True
+
+    async def close(self) -> None:
+        """Take nothing more, end every stream, then stop what was started."""
+        self.drain()
+        self._desk.following.close()
+        running, self._running = self._running, None
+        if running is not None:
+            await running.aclose()
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            await self.open()
+        except Exception as error:  # noqa: BLE001 - told to the server, which stops
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        clock, observations = self._desk.clock, self.premises.observations
+        started = clock.monotonic_ms()
+        exchange = Exchange(scope, send, request_id_of(scope) or self._desk.ids.new_id())
+        route = "unmatched"
+        observations.in_flight.add(1)
+        try:
+            found = await self._found(exchange)
+            if isinstance(found, Endpoint):
+                route = found.route.path
+                await found(exchange, receive)
+            else:
+                await found(scope, receive, exchange.send)
+        finally:
+            observations.in_flight.add(-1)
+            took = clock.monotonic_ms() - started
+            observations.answered(scope["method"], route, exchange.status, took)
+
+    async def _found(self, exchange: Exchange) -> Endpoint | Bytes:
+        """What serves a request, or why nothing does."""
+        try:
+            if self._running is None and not self.premises.is_draining:
+                await self.open()
+            return self._matched(exchange)
+        except Problem as problem:
+            told = problem
+        except AwakenError as error:
+            logger.exception("The server could not be opened (%s)", exchange.request_id)
+            told = problem_of(error)
+        told.request_id = exchange.request_id
+        return native_refusal(told)
+
+    def _matched(self, exchange: Exchange) -> Endpoint | Bytes:
+        scope = exchange.scope
+        headers = exchange.headers = headers_of(scope, self.premises.config.limits)
+        self._surroundings.check(headers)
+        origin = headers.get("origin")
+        if origin is not None and self._surroundings.allows(origin):
+            exchange.let_read(origin)
+        found = self._table.find(_path(scope))
+        if found is None:
+            raise Problem(404, "not_found", "There is nothing at this path; see /openapi.json.")
+        endpoints, exchange.path = found
+        scope["path_params"] = exchange.path
+        method = scope["method"]
+        endpoint = endpoints.get("GET" if method == "HEAD" else method)
+        # A stream without its body would never end.
+        if endpoint is None or (method == "HEAD" and endpoint.route.reply is bytes):
+            return _other(method, endpoints)
+        return endpoint
+
+
+def _path(scope: Scope) -> str:
+    """The path below the place where the app is mounted."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    return path.removeprefix(root)
+
+
+def _other(method: str, endpoints: Mapping[str, Endpoint]) -> Bytes:
+    """The answer to a method that no route of the path has, and to pages that ask before."""
+    methods = ", ".join((*endpoints, "OPTIONS")).encode()
+    if method != "OPTIONS":
+        message = f"This path only knows {methods.decode()}."
+        raise Problem(405, "method_not_allowed", message, ((b"allow", methods),))
+    # Pages send tokens, never cookies: credentials are not allowed.
+    names = (b"access-control-allow-headers", b"authorization, *")
+    allowed = (b"access-control-allow-methods", methods)
+    age = (b"access-control-max-age", b"600")
+    return Bytes(204, headers=((b"allow", methods), allowed, names, age))

@@ -1,0 +1,186 @@
+"""What a server is told: who may call, from where, and how much."""
+
+from hashlib import sha256
+from urllib.parse import urlsplit
+
+import msgspec
+
+from awaken.contracts.errors import InvalidInput
+from awaken.contracts.record import StrictRecord
+from awaken.contracts.secrets import RedactedString
+from awaken.transport.routes import SCOPES, Access, Principal
+
+NOBODY = Principal(id="anonymous", access=frozenset(), tenant_id="(nobody)")
+"""Who calls a route that asks nobody; nothing belongs to it, and nobody else may be its tenant."""
+
+
+class RateLimit(StrictRecord, frozen=True, kw_only=True):
+    """How often somebody may do something."""
+
+    per_s: float
+    burst: int
+    """How many at once, after a pause."""
+
+    def __post_init__(self) -> None:
+        if self.per_s <= 0 or self.burst < 1:
+            raise InvalidInput(what="A rate limit", problem="both numbers must be positive")
+
+
+class TokenSpec(StrictRecord, frozen=True, kw_only=True):
+    """A bearer token: whose it is, what it allows, and for which tenant.
+
+    Raises:
+        InvalidInput: It would match nobody or too many.
+    """
+
+    id: str
+    access: frozenset[Access]
+    token: RedactedString | None = None
+    sha256: str | None = None
+    """The token's hash as hex digits, instead of the token itself."""
+    tenant_id: str | None = None
+    """Absent: every tenant's objects."""
+
+    def __post_init__(self) -> None:
+        _hide(self, "token")
+        what = f"Token '{self.id}'"
+        if not self.id.strip() or not self.access <= SCOPES:
+            raise InvalidInput(what=what, problem="it needs an id, and no access named 'open'")
+        if (self.token is None) == (self.sha256 is None):
+            raise InvalidInput(what=what, problem="give either the token or its sha256")
+        if self.token is not None and not is_token(self.token.reveal()):
+            raise InvalidInput(what=what, problem="a token is printable ASCII without spaces")
+        if self.sha256 is not None and not _is_hash(self.sha256):
+            raise InvalidInput(what=what, problem="sha256 must be 64 hex digits")
+        if not is_tenant(self.tenant_id):
+            raise InvalidInput(what=what, problem="its tenant is blank or reserved")
+
+    @property
+    def digest(self) -> bytes:
+        """The hash that a caller's token must have."""
+        if self.token is not None:
+            return sha256(self.token.reveal().encode()).digest()
+        return bytes.fromhex(self.sha256 or "")
+
+
+class JwtConfig(StrictRecord, frozen=True, kw_only=True):
+    """Which JSON web tokens are believed. Issuer, audience and expiry are always required.
+
+    Raises:
+        InvalidInput: It leaves open who signs.
+    """
+
+    issuer: str
+    audience: str
+    algorithms: tuple[str, ...] = ("RS256",)
+    key: RedactedString | None = None
+    """A public key as PEM, or the shared secret of an HMAC algorithm."""
+    jwks_file: str | None = None
+    """A file with a set of keys, instead of one key."""
+    principal_claim: str = "sub"
+    scope_claim: str = "scope"
+    tenant_claim: str | None = None
+    """When it is named, a token without it is refused."""
+
+    def __post_init__(self) -> None:
+        _hide(self, "key")
+        kinds = {name[:2].upper() for name in self.algorithms}
+        if not self.issuer or not self.audience:
+            raise InvalidInput(what="jwt", problem="name the issuer and the audience")
+        if not kinds or "NO" in kinds or (len(kinds) > 1 and "HS" in kinds):
+            problem = "algorithms must be all HMAC or all of public keys, never 'none'"
+            raise InvalidInput(what="jwt", problem=problem)
+        if bool(self.key) == bool(self.jwks_file):
+            raise InvalidInput(what="jwt", problem="give either a key or a jwks_file")
+
+
+class ServerLimits(StrictRecord, frozen=True, kw_only=True):
+    """How much at once, and how often; all sizes are bytes, all times milliseconds."""
+
+    requests: int = 512
+    """How many requests are served at once, streams left out."""
+    streams: int = 10_000
+    requests_per_caller: int = 128
+    streams_per_caller: int = 1_000
+    header_count: int = 100
+    header_bytes: int = 32 * 1024
+    id_chars: int = 256
+    """How long an id in a path may be."""
+    body_ms: int = 30_000
+    """How long a client may take to send a body."""
+    probe_ms: int = 5_000
+    """How long the store may take to prove that it is there."""
+    submits: RateLimit = RateLimit(per_s=100, burst=500)
+    decisions: RateLimit = RateLimit(per_s=50, burst=200)
+    login_failures: RateLimit = RateLimit(per_s=0.5, burst=20)
+    """By the address that they come from."""
+
+
+class ServerConfig(StrictRecord, frozen=True, kw_only=True):
+    """How a server serves. Without tokens and without `jwt` it serves only its own machine.
+
+    Raises:
+        InvalidInput: Two tokens have one id, or an origin is no origin.
+    """
+
+    body_bytes: int = 8 * 1024 * 1024
+    """How long a request's body may be."""
+    limits: ServerLimits = ServerLimits()
+    tokens: tuple[TokenSpec, ...] = ()
+    jwt: JwtConfig | None = None
+    is_guarded_elsewhere: bool = False
+    """Whether something in front of the server checks who calls, so that it need not."""
+    cors_origins: tuple[str, ...] = ("http://127.0.0.1:3002", "http://localhost:3002")
+    """The only other origins whose pages may read replies."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names besides loopback ones that a server without tokens answers to; `*` is any."""
+    private_hosts: tuple[str, ...] = ()
+    """Hosts that push notifications may reach though they are not public, at any port."""
+    outbound_ports: tuple[int, ...] = (80, 443)
+    """The ports at which push notifications may reach public hosts."""
+
+    @property
+    def asks_who_calls(self) -> bool:
+        """Whether callers must show a token."""
+        return bool(self.tokens) or self.jwt is not None
+
+    def __post_init__(self) -> None:
+        ids = [token.id for token in self.tokens]
+        if len(set(ids)) < len(ids):
+            raise InvalidInput(what="tokens", problem="two of them have the same id")
+        for origin in self.cors_origins:
+            if not _is_origin(origin):
+                problem = "write it as browsers do, such as https://example.com"
+                raise InvalidInput(what=f"origin '{origin}'", problem=problem)
+
+
+def is_token(text: str) -> bool:
+    """Whether a text can be a bearer token."""
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text
+
+
+def is_tenant(tenant_id: str | None) -> bool:
+    """Whether somebody may belong to it; a blank one would mean every tenant."""
+    return tenant_id is None or (bool(tenant_id.strip()) and tenant_id != NOBODY.tenant_id)
+
+
+def _hide(record: msgspec.Struct, name: str) -> None:
+    text = getattr(record, name)
+    if isinstance(text, str):
+        # Written as a plain text, it would be shown.
+        msgspec.structs.force_setattr(record, name, RedactedString(text))
+
+
+def _is_hash(text: str) -> bool:
+    return len(text) == 64 and all(digit in "0123456789abcdefABCDEF" for digit in text)
+
+
+def _is_origin(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        port = "" if parts.port is None else f":{parts.port}"
+    except ValueError:
+        return False
+    name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    is_exact = text == f"{parts.scheme}://{name}{port}" and "*" not in text
+    return is_exact and parts.scheme in ("http", "https")

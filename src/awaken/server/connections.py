@@ -1,0 +1,90 @@
+"""Connections that cannot be held for nothing: by sending slowly, or by never reading.
+
+`awaken serve` gives `GuardedHttp` to uvicorn. Elsewhere the limits of the app hold without it.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from awaken.transport.sse import ABORT
+
+if TYPE_CHECKING:
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as Http
+else:
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol as Http
+
+HEAD_S = 15.0
+"""How long a client may take to send the head of a request."""
+HEAD_BYTES = 64 * 1024
+STALL_S = 30.0
+"""How long a client may read nothing while there is much to read."""
+
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n"
+
+
+class GuardedHttp(Http):
+    """Drops connections that only cost: an endless head, or a reader that does not read."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+    _stall_timer: asyncio.TimerHandle | None = None
+    _is_in_head = False
+    _head_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first head."""
+        super().connection_made(transport)
+        self._head_timer = self.loop.call_later(HEAD_S, transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop all waiting."""
+        for timer in (self._head_timer, self._stall_timer):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came; while nothing is served, all of it counts as the way to the next head."""
+        super().data_received(data)
+        if self._is_in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES:
+                self.transport.write(_TOO_LARGE)
+                self.transport.close()
+        cycle: Any = self.cycle
+        is_serving = cycle is not None and not cycle.response_complete
+        if is_serving and not self._is_in_head:
+            self._stop_head_timer()
+        elif self._head_timer is None:
+            # Whatever came, such as a blank line or the rest of a body that nobody wants, has
+            # ended uvicorn's own wait for the next request.
+            self._head_timer = self.loop.call_later(HEAD_S, self.transport.abort)
+
+    def on_message_begin(self) -> None:
+        """Begin a request, and let its reply drop the connection."""
+        super().on_message_begin()
+        self._is_in_head, self._head_bytes = True, 0
+        scope: Any = self.scope
+        scope["extensions"] = {ABORT: self.transport.abort}
+
+    def on_headers_complete(self) -> None:
+        """Serve it."""
+        self._is_in_head = False
+        super().on_headers_complete()
+
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def pause_writing(self) -> None:
+        """Give the reader a while to read."""
+        super().pause_writing()
+        if self._stall_timer is None:
+            self._stall_timer = self.loop.call_later(STALL_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The reader has read."""
+        super().resume_writing()
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None

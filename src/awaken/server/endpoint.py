@@ -1,0 +1,222 @@
+"""One operation over HTTP: who calls, what is asked, and every refusal."""
+
+import asyncio
+import logging
+import re
+from collections.abc import Hashable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from awaken.contracts.errors import AwakenError
+from awaken.services.view import Desk
+from awaken.transport.asgi import Bytes, Receive, Reply, Scope
+from awaken.transport.json_bodies import camel_aliases, decoded, misfit, spelled
+from awaken.transport.problems import Problem, problem_of
+from awaken.transport.routes import Access, ApiRoute, Call, Principal
+
+from .auth import LOCAL, Authenticator
+from .config import ServerConfig
+from .exchange import Exchange
+from .observations import Observations
+from .rates import Permits, Rates, retry_after
+
+logger = logging.getLogger(__name__)
+
+_ALWAYS_ANSWERED = frozenset({"/health", "/health/live"})
+_FAILED = "%s failed (request %s)"
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+
+
+class Premises:
+    """What all endpoints of a server share."""
+
+    def __init__(self, desk: Desk, authenticator: Authenticator, config: ServerConfig) -> None:
+        limits = config.limits
+        self.desk = desk
+        self.authenticator = authenticator
+        self.config = config
+        self.observations = Observations()
+        self.requests = Permits("requests", limits.requests, limits.requests_per_caller)
+        self.streams = Permits("streams", limits.streams, limits.streams_per_caller)
+        self.submits = Rates(limits.submits, desk.clock)
+        self.decisions = Rates(limits.decisions, desk.clock)
+        self.is_draining = False
+        """Whether the server is about to stop and takes nothing more."""
+
+
+class Endpoint:
+    """Serves one route. Whatever happens, the client gets an answer in the route's own form."""
+
+    def __init__(self, route: ApiRoute, premises: Premises) -> None:
+        self.route = route
+        self._premises = premises
+        self._is_limited = route.path not in _ALWAYS_ANSWERED
+        # Of routes that only sometimes stream, a stream stays one of the requests.
+        is_stream = route.reply is bytes or route.may_stream
+        self._permits = premises.streams if is_stream else premises.requests
+        self._rate = _rate(route, premises)
+        self._aliases = camel_aliases(route.query, route.body) if route.takes_camel else {}
+        # With aliases the keys are looked at before the type.
+        type_ = Any if self._aliases else route.body
+        self._body = None if route.body in (None, bytes) else msgspec.json.Decoder(type_)
+
+    async def __call__(self, exchange: Exchange, receive: Receive) -> None:
+        """Answer one request; what it takes up is given back after the last byte."""
+        try:
+            principal = self._premises.authenticator.admit(
+                exchange.headers, self.route.access, exchange.client
+            )
+            caller = None if principal is LOCAL else (principal.tenant_id, principal.id)
+            self._admit(caller)
+        except Problem as problem:
+            await self._refusal(problem, exchange)(exchange.scope, receive, exchange.send)
+            return
+        try:
+            reply = await self._reply(principal, exchange, receive)
+            await self._send(reply, exchange, receive)
+        finally:
+            if self._is_limited:
+                self._permits.give_back(caller)
+
+    def _admit(self, caller: Hashable | None) -> None:
+        if not self._is_limited:
+            return
+        if self._premises.is_draining:
+            headers = (retry_after(1000), (b"connection", b"close"))
+            raise Problem(503, "server_stopping", "The server is stopping; try again.", headers)
+        if self._rate is not None and caller is not None:
+            self._rate.check(caller, "You ask too often.")
+            self._rate.count(caller)
+        self._permits.take(caller)
+
+    async def _send(self, reply: Reply, exchange: Exchange, receive: Receive) -> None:
+        if isinstance(reply, Bytes):
+            await reply(exchange.scope, receive, exchange.send)
+            return
+        streams = self._premises.observations.streams
+        streams.add(1)
+        try:
+            await reply(exchange.scope, receive, exchange.send)
+        finally:
+            streams.add(-1)
+
+    async def _reply(self, principal: Principal, exchange: Exchange, receive: Receive) -> Reply:
+        """What the route says, or why it says nothing."""
+        try:
+            return await self._handled(principal, exchange, receive)
+        except Problem as problem:
+            return self._refusal(problem, exchange)
+        except AwakenError as error:
+            told = problem_of(error)
+            if told.status >= 500:
+                logger.exception(_FAILED, self.route.path, exchange.request_id)
+            return self._refusal(told, exchange)
+        except Exception:
+            logger.exception(_FAILED, self.route.path, exchange.request_id)
+            message = "Something went wrong here; the log has more."
+            return self._refusal(Problem(500, "internal_error", message), exchange)
+
+    async def _handled(self, principal: Principal, exchange: Exchange, receive: Receive) -> Reply:
+        route, premises, scope = self.route, self._premises, exchange.scope
+        for value in exchange.path.values():
+            check_id(value, premises.config.limits.id_chars)
+        query = self._query(scope)
+        body = await self._read(exchange.headers, receive) if route.body is not None else None
+        call = Call(
+            view=premises.desk.view(principal.tenant_id, principal.id),
+            principal=principal,
+            path=exchange.path,
+            headers=exchange.headers,
+            query=query,
+            body=body,
+            base_url=_base_url(scope, exchange.headers),
+            scope=scope,
+        )
+        return await route.handle(call)
+
+    def _refusal(self, problem: Problem, exchange: Exchange) -> Bytes:
+        problem.request_id = exchange.request_id
+        return self.route.refuse(problem)
+
+    def _query(self, scope: Scope) -> Any:
+        if self.route.query is None:
+            return None
+        try:
+            text = scope["query_string"].decode("ascii")
+            given = dict(parse_qsl(text, max_num_fields=100, errors="strict"))
+            named = spelled(given, self._aliases)
+            found: Any = msgspec.convert(named, self.route.query, strict=False)
+        except (msgspec.ValidationError, ValueError) as error:
+            raise Problem(400, "invalid_query", f"The query is malformed: {error}") from error
+        if any("\0" in value for value in given.values()):
+            raise Problem(400, "invalid_query", "Texts may not contain the zero character.")
+        return found
+
+    async def _read(self, headers: Mapping[str, str], receive: Receive) -> Any:
+        config = self._premises.config
+        try:
+            async with asyncio.timeout(config.limits.body_ms / 1000):
+                data = await body_of(headers, receive, config.body_bytes)
+        except TimeoutError as error:
+            raise Problem(408, "body_too_slow", "The body did not come in time.") from error
+        if b"\\u0000" in data and _NUL.search(data):
+            raise Problem(400, "malformed_json", "Texts may not contain the zero character.")
+        if self._body is None:
+            return data
+        kind = headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+        if kind != "application/json" and not kind.endswith("+json"):
+            raise Problem(415, "unsupported_media_type", "Send application/json.")
+        value = decoded(data, self._body)
+        if not self._aliases:
+            return value
+        try:
+            return msgspec.convert(spelled(value, self._aliases), self.route.body)
+        except msgspec.ValidationError as error:
+            raise misfit(error) from error
+
+
+async def body_of(headers: Mapping[str, str], receive: Receive, limit: int) -> bytes:
+    """The whole body.
+
+    Raises:
+        Problem: It is too long, or the client went away.
+    """
+    too_long = Problem(413, "body_too_large", f"The body may have {limit} bytes.")
+    declared = headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limit:
+        raise too_long
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Problem(400, "disconnected", "The client went away.")
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > limit:
+            raise too_long
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+def check_id(value: str, limit: int) -> None:
+    """Refuse what cannot be the id of anything.
+
+    Raises:
+        Problem: It is too long, or has characters that nothing stores.
+    """
+    if len(value) > limit or not value.isprintable():
+        message = "An id in the path is too long or cannot be printed."
+        raise Problem(400, "invalid_path", message)
+
+
+def _rate(route: ApiRoute, premises: Premises) -> Rates | None:
+    if route.access is Access.DECIDE:
+        return premises.decisions
+    return premises.submits if route.method == "POST" else None
+
+
+def _base_url(scope: Scope, headers: Mapping[str, str]) -> str:
+    host = headers.get("host", "localhost")
+    return f"{scope.get('scheme', 'http')}://{host}{scope.get('root_path', '')}"

@@ -1,0 +1,77 @@
+"""One request and its reply, with what every reply carries."""
+
+from collections.abc import Mapping
+
+from awaken.transport.asgi import Header, Message, Scope, Send
+from awaken.transport.problems import Problem
+
+from .config import ServerLimits
+
+_NOSNIFF: Header = (b"x-content-type-options", b"nosniff")
+_NO_STORE: Header = (b"cache-control", b"no-store")
+_ID_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+class Exchange:
+    """A request on its way; it is also how the reply is sent."""
+
+    __slots__ = ("_extra", "_send", "client", "headers", "path", "request_id", "scope", "status")
+
+    def __init__(self, scope: Scope, send: Send, request_id: str) -> None:
+        self.scope = scope
+        self.request_id = request_id
+        self.headers: Mapping[str, str] = {}
+        """By lower-case name, once they were checked."""
+        self.path: dict[str, str] = {}
+        """The parameters in the path."""
+        client = scope.get("client")
+        self.client: str = client[0] if client else ""
+        self.status = 500
+        self._send = send
+        self._extra: list[Header] = [_NOSNIFF, (b"x-request-id", request_id.encode())]
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the reply."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = [*message.get("headers", ()), *self._extra]
+            if not any(name == b"cache-control" for name, _ in headers):
+                headers.append(_NO_STORE)
+            message["headers"] = headers
+        await self._send(message)
+
+    def let_read(self, origin: str) -> None:
+        """Let pages of an origin read the reply."""
+        self._extra += (
+            (b"access-control-allow-origin", origin.encode("latin-1")),
+            (b"access-control-expose-headers", b"*"),
+            (b"vary", b"origin"),
+        )
+
+
+def request_id_of(scope: Scope) -> str | None:
+    """The id that the client gave its request, if it can be shown everywhere."""
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            text: str = value.decode("latin-1")
+            return text if 0 < len(text) <= 128 and _ID_CHARS.issuperset(text) else None
+    return None
+
+
+def headers_of(scope: Scope, limits: ServerLimits | None = None) -> dict[str, str]:
+    """The headers by lower-case name; of repeated ones the last.
+
+    Raises:
+        Problem: They are too many or too long, or `Authorization` is there twice.
+    """
+    pairs = scope["headers"]
+    if limits is not None and (
+        len(pairs) > limits.header_count
+        or sum(len(name) + len(value) for name, value in pairs) > limits.header_bytes
+    ):
+        raise Problem(431, "headers_too_large", "The headers are too many or too long.")
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in pairs}
+    if len(headers) < len(pairs) and sum(name == b"authorization" for name, _ in pairs) > 1:
+        challenge = ((b"www-authenticate", b"Bearer"),)
+        raise Problem(401, "unauthorized", "invalid Authorization header", challenge)
+    return headers

@@ -1,0 +1,103 @@
+"""Numbers about this process, in the text format 0.0.4 of Prometheus.
+
+Labels are names from a small set, never ids; a family that gets too many counts the rest as
+`other`.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+SERIES_MAX = 1000
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+Labels = tuple[str, ...]
+V = TypeVar("V")
+
+
+class Counter:
+    """A sum for each set of labels; it only grows."""
+
+    kind = "counter"
+
+    def __init__(self, name: str, about: str, *labels: str) -> None:
+        self.name = name
+        self.about = about
+        self.labels = labels
+        self.series: dict[Labels, float] = {}
+
+    def add(self, amount: float, *values: str) -> None:
+        """Add to the sum of some labels."""
+        key = _bounded(self.series, values)
+        self.series[key] = self.series.get(key, 0) + amount
+
+    def lines(self) -> Iterator[str]:
+        """Its samples."""
+        for values, amount in self.series.items():
+            yield sample(self.name, zip(self.labels, values, strict=True), amount)
+
+
+class Gauge(Counter):
+    """A number for each set of labels that goes up and down."""
+
+    kind = "gauge"
+
+
+class Histogram:
+    """How long things took, for each set of labels."""
+
+    kind = "histogram"
+
+    def __init__(self, name: str, about: str, *labels: str) -> None:
+        self.name = name
+        self.about = about
+        self.labels = labels
+        self.series: dict[Labels, list[float]] = {}
+
+    def observe(self, ms: float, *values: str) -> None:
+        """Count a duration."""
+        key = _bounded(self.series, values)
+        counts = self.series.get(key)
+        if counts is None:
+            counts = self.series[key] = [0] * (len(SECONDS) + 2)
+        seconds = ms / 1000
+        counts[bisect_left(SECONDS, seconds)] += 1
+        counts[-1] += seconds
+
+    def lines(self) -> Iterator[str]:
+        """Its samples: the buckets add up, as readers expect."""
+        for values, counts in self.series.items():
+            labels, total = [*zip(self.labels, values, strict=True)], 0.0
+            for bound, count in zip((*SECONDS, "+Inf"), counts, strict=False):
+                total += count
+                yield sample(f"{self.name}_bucket", [*labels, ("le", str(bound))], total)
+            yield sample(f"{self.name}_sum", labels, counts[-1])
+            yield sample(f"{self.name}_count", labels, total)
+
+
+Family = Counter | Histogram
+
+
+def exposition(families: Iterable[Family]) -> bytes:
+    """The whole text."""
+    lines: list[str] = []
+    for family in families:
+        lines += (f"# HELP {family.name} {family.about}", f"# TYPE {family.name} {family.kind}")
+        lines += family.lines()
+    return ("\n".join(lines) + "\n").encode()
+
+
+def sample(name: str, labels: Iterable[tuple[str, str]], amount: float) -> str:
+    """One line."""
+    text = ",".join(f'{label}="{_escaped(value)}"' for label, value in labels)
+    return f"{name}{{{text}}} {amount:.10g}" if text else f"{name} {amount:.10g}"
+
+
+def _bounded(series: dict[Labels, V], values: Labels) -> Labels:
+    if len(series) >= SERIES_MAX and values not in series:
+        return ("other",) * len(values)
+    return values
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

@@ -1,0 +1,157 @@
+"""What operators ask a server: whether it lives, whether it can work, and what it has done."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from functools import partial
+
+from awaken.contracts.dispatch import DispatchStatus
+from awaken.contracts.errors import AwakenError
+from awaken.contracts.queries import DispatchQuery
+from awaken.contracts.record import Record
+from awaken.transport.asgi import Bytes, Reply, as_json
+from awaken.transport.problems import Problem
+from awaken.transport.routes import Access, ApiRoute, Call
+
+from .endpoint import Premises
+from .metrics import Gauge, exposition
+
+logger = logging.getLogger(__name__)
+
+_FRESH_MS = 1000
+_COUNTED_MS = 10_000
+"""How old counts of the whole store may be: a store looks at every dispatch for them."""
+_NO_THREAD = ""
+"""No thread has a blank id: to look for it is the least that a store can be asked."""
+_TEXT = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
+_UNSETTLED = (DispatchStatus.CLAIMED, DispatchStatus.DEAD_LETTER)
+
+
+class Health(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """Whether the server can work, and which part of it cannot."""
+
+    status: str
+    components: dict[str, str]
+
+
+class SystemInfo(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """What runs here."""
+
+    version: str
+    store: str
+    """The kind of store, without its address."""
+    agents: int
+    protocols: tuple[str, ...]
+    uptime_ms: int
+
+
+class Operations:
+    """The operators' routes of one server."""
+
+    def __init__(self, premises: Premises, protocols: Sequence[str], version: str) -> None:
+        self._premises = premises
+        self._protocols = (*protocols,)
+        self._version = version
+        self._clock = premises.desk.clock
+        self._started = self._clock.monotonic_ms()
+        self._probing = asyncio.Lock()
+        self._probed: tuple[int, str] | None = None
+        self._counting = asyncio.Lock()
+        self._counted: tuple[int, dict[str, int]] | None = None
+
+    def routes(self) -> tuple[ApiRoute, ...]:
+        """Every route; those that ask nobody tell nothing that anybody may not know."""
+        get = partial(ApiRoute, method="GET", tag="operations")
+        asked = partial(get, access=Access.READ)
+        free = partial(get, access=Access.OPEN)
+        answers, works, runs = "Whether it answers.", "Whether it can work.", "What runs here."
+        return (
+            free(path="/health/live", handle=self.live, summary=answers),
+            free(path="/health", handle=self.health, summary=works, reply=Health),
+            asked(path="/metrics", handle=self.metrics, summary="Numbers for Prometheus."),
+            asked(path="/v1/system/info", handle=self.info, summary=runs, reply=SystemInfo),
+        )
+
+    async def live(self, _: Call) -> Reply:
+        """Say that the process answers."""
+        return Bytes(200)
+
+    async def health(self, _: Call) -> Reply:
+        """Say whether the server can work: it has a store, and is not about to stop."""
+        store = await self._store_state()
+        runtime = "draining" if self._premises.is_draining else "ok"
+        is_healthy = store == runtime == "ok"
+        health = Health(
+            status="healthy" if is_healthy else "unhealthy",
+            components={"store": store, "runtime": runtime},
+        )
+        return as_json(health, 200 if is_healthy else 503)
+
+    async def metrics(self, call: Call) -> Reply:
+        """Say what was counted; only to those who may see every tenant."""
+        if call.principal.tenant_id is not None:
+            raise Problem(403, "forbidden", "The numbers are about all tenants together.")
+        families = self._premises.observations.families()
+        return Bytes(200, exposition([*families, *await self._gauges()]), (_TEXT,))
+
+    async def info(self, call: Call) -> Reply:
+        """Say what runs here."""
+        info = SystemInfo(
+            version=self._version,
+            store=self._premises.desk.store.name.partition(":")[0],
+            agents=len(call.view.agents()),
+            protocols=self._protocols,
+            uptime_ms=self._clock.monotonic_ms() - self._started,
+        )
+        return as_json(info)
+
+    async def _store_state(self) -> str:
+        # However many ask, the store is asked once a second.
+        async with self._probing:
+            now = self._clock.monotonic_ms()
+            if self._probed is None or now - self._probed[0] >= _FRESH_MS:
+                self._probed = (now, await self._probe())
+            return self._probed[1]
+
+    async def _probe(self) -> str:
+        try:
+            async with asyncio.timeout(self._premises.config.limits.probe_ms / 1000):
+                await self._premises.desk.store.load_thread(_NO_THREAD)
+        except TimeoutError:
+            return "timeout"
+        except (AwakenError, OSError):
+            logger.warning("The store is unhealthy", exc_info=True)
+            return "error"
+        return "ok"
+
+    async def _gauges(self) -> list[Gauge]:
+        active = Gauge("awaken_active_runs", "Runs that execute in this process.")
+        active.add(sum(1 for _ in self._premises.desk.engine.active))
+        queue = Gauge("awaken_mailbox_queue_depth", "Dispatches that wait.")
+        depth = Gauge("awaken_mailbox_dispatch_depth", "Dispatches by status.", "status")
+        for status, count in (await self._depths()).items():
+            depth.add(count, status)
+            if status == DispatchStatus.QUEUED.value:
+                queue.add(count)
+        return [active, queue, depth]
+
+    async def _depths(self) -> dict[str, int]:
+        # However many ask, the store is counted once in a while.
+        async with self._counting:
+            now = self._clock.monotonic_ms()
+            if self._counted is None or now - self._counted[0] >= _COUNTED_MS:
+                self._counted = (now, await self._count())
+            return self._counted[1]
+
+    async def _count(self) -> dict[str, int]:
+        store, found = self._premises.desk.store, dict[str, int]()
+        try:
+            async with asyncio.timeout(self._premises.config.limits.probe_ms / 1000):
+                found[DispatchStatus.QUEUED.value] = await store.count_queued()
+                for status in _UNSETTLED:
+                    page = await store.list_dispatches(DispatchQuery(status=status, limit=1))
+                    found[status.value] = page.total
+        except (AwakenError, OSError, TimeoutError):
+            # What is not known is left out; health says why.
+            logger.warning("The store could not be counted", exc_info=True)
+        return found

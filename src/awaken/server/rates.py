@@ -1,0 +1,95 @@
+"""How often somebody may do something, and how many at once."""
+
+from collections.abc import Hashable
+from typing import TypeVar
+
+from awaken.contracts.clock import Clock
+from awaken.transport.problems import Problem
+
+from .config import RateLimit
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+_CALLERS_MAX = 10_000
+
+
+class Rates:
+    """Counts by key; memory is bounded, and whoever was quiet longest is forgotten first."""
+
+    __slots__ = ("_clock", "_due", "_gap_ms", "_slack_ms")
+
+    def __init__(self, limit: RateLimit, clock: Clock) -> None:
+        self._clock = clock
+        self._gap_ms = 1000 / limit.per_s
+        self._slack_ms = self._gap_ms * (limit.burst - 1)
+        # When each key would be at zero again if nothing more came.
+        self._due: dict[Hashable, float] = {}
+
+    def check(self, key: Hashable, message: str) -> None:
+        """Refuse a key that came too often.
+
+        Raises:
+            Problem: 429, and when to come again.
+        """
+        wait_ms = self._due.get(key, 0) - self._slack_ms - self._clock.monotonic_ms()
+        if wait_ms > 0:
+            raise Problem(429, "too_many_requests", message, (retry_after(wait_ms),))
+
+    def count(self, key: Hashable) -> None:
+        """Count one more."""
+        now = self._clock.monotonic_ms()
+        due = max(self._due.get(key, 0), now) + self._gap_ms
+        remember(self._due, key, due, _CALLERS_MAX)
+
+
+class Permits:
+    """So many at once overall, and so many for each caller."""
+
+    __slots__ = ("_by_caller", "_each", "_limit", "_what", "in_use")
+
+    def __init__(self, what: str, limit: int, each: int) -> None:
+        self._what = what
+        self._limit = limit
+        self._each = each
+        self._by_caller: dict[Hashable, int] = {}
+        self.in_use = 0
+
+    def take(self, caller: Hashable | None) -> None:
+        """Take one; None is a caller that is only held to the limit of all.
+
+        Raises:
+            Problem: 503 when the server is full, 429 when the caller has too many.
+        """
+        if self.in_use >= self._limit:
+            message = f"The server has too many {self._what}."
+            raise Problem(503, "overloaded", message, (retry_after(1000),))
+        if caller is not None:
+            held = self._by_caller.get(caller, 0)
+            if held >= self._each:
+                message = f"You have {held} {self._what} already."
+                raise Problem(429, "too_many_requests", message, (retry_after(1000),))
+            self._by_caller[caller] = held + 1
+        self.in_use += 1
+
+    def give_back(self, caller: Hashable | None) -> None:
+        """Give one back that was taken."""
+        self.in_use -= 1
+        if caller is None:
+            return
+        self._by_caller[caller] -= 1
+        if not self._by_caller[caller]:
+            del self._by_caller[caller]
+
+
+def remember(memory: dict[K, V], key: K, value: V, limit: int) -> None:
+    """Keep a value as the newest; the oldest is forgotten when there are too many."""
+    memory.pop(key, None)
+    memory[key] = value
+    if len(memory) > limit:
+        del memory[next(iter(memory))]
+
+
+def retry_after(wait_ms: float) -> tuple[bytes, bytes]:
+    """The header that says when to come again, in whole seconds."""
+    return (b"retry-after", str(max(1, -(-int(wait_ms) // 1000))).encode())

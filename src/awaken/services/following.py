@@ -1,0 +1,361 @@
+"""Following runs and threads: the log after a cursor, the unfinished step, then what happens now.
+
+The log is the only source. Events with a place in it come once each and in order, whichever
+process executes the run; what happens between two of them is shown live where it can be seen.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager, suppress
+
+from awaken.contracts.bus import Bus, Signal, Unsubscribe
+from awaken.contracts.errors import CursorInvalid, LeaseLost, UnknownRun, UnknownThread
+from awaken.contracts.events import (
+    LIVE_EVENTS,
+    AgentEvent,
+    ErrorEvent,
+    LoggedEvent,
+    RunFinish,
+    StreamReset,
+    plain,
+)
+from awaken.contracts.lifecycle import Suspended
+from awaken.contracts.runs import RunRecord
+from awaken.contracts.storage import EventStore
+from awaken.runtime.engine import RunEngine
+from awaken.runtime.handles import RunHandle
+from awaken.runtime.leases import RunHandedOver
+from awaken.runtime.streams import EventReader, StreamItem
+
+from .control import RunControl
+
+Batch = list[StreamItem]
+"""What came together; an empty one only says that the stream still lives."""
+
+SILENCE_S = 15.0
+"""After how long without an event a stream gives a sign of life."""
+IDLE_POLL_S = 2.0
+"""How often the log of a thread that does nothing is asked at least."""
+STOPPING = ErrorEvent(
+    message="The server is stopping; attach again with the latest cursor.", code="server_stopping"
+)
+_GOES_ON = (LeaseLost.code, RunHandedOver.code)
+"""How a process says that it has let a run go, which another one goes on with."""
+
+
+class Following:
+    """Opens streams of runs and threads, and ends them when the process stops."""
+
+    def __init__(self, engine: RunEngine, control: RunControl, bus: Bus, poll_ms: int) -> None:
+        self.engine = engine
+        self.control = control
+        self.poll_s = poll_ms / 1000
+        self.is_closing = False
+        self.readers: set[EventReader] = set()
+        self._bus = bus
+        self._unsubscribe: Unsubscribe | None = None
+
+    def open(self) -> None:
+        """Allow streams, also after they were ended."""
+        self.is_closing = False
+
+    def close(self) -> None:
+        """End every stream; each says so."""
+        self.is_closing = True
+        for wakers in tuple(self.engine.active.watchers.values()):
+            for wake in tuple(wakers):
+                wake()
+        for reader in tuple(self.readers):
+            reader.close()
+
+    def of_started(self, handle: RunHandle, reader: EventReader) -> "EventStream":
+        """The events of a run that was started with a reader, up to its end or suspension."""
+        stream = EventStream(self, handle.thread_id, handle.run_id, 0)
+        stream.attached = reader
+        reader.on_drop = stream.drop
+        return stream
+
+    async def of_run(self, run_id: str, after: int | None = None) -> "EventStream":
+        """A run's events after a cursor, or from its start, up to its end or suspension.
+
+        Raises:
+            UnknownRun: There is no such run.
+            CursorInvalid: The cursor is ahead of the log.
+            CursorExpired: Events after the cursor were purged.
+        """
+        record = await self.control.record(run_id)
+        thread = await self.engine.store.load_thread(record.thread_id)
+        latest = 0 if thread is None else thread.event_seq
+        start = record.log_start
+        if record.started_at is None:
+            # Asked for again: if it has still not begun, all its events come after the latest.
+            record = await self.control.record(run_id)
+            start = latest if record.started_at is None else record.log_start
+        stream = EventStream(self, record.thread_id, record.run_id, start)
+        if after is not None:
+            await stream.skip_to(_checked(after, latest))
+        return stream
+
+    async def of_thread(self, thread_id: str, after: int | None = None) -> "EventStream":
+        """Everything that happens on a thread after a cursor, or from now on, without an end.
+
+        Raises:
+            UnknownThread: There is no such thread.
+            CursorInvalid: The cursor is ahead of the log.
+            CursorExpired: Events after the cursor were purged.
+        """
+        thread = await self.engine.store.load_thread(thread_id)
+        if thread is None:
+            raise UnknownThread(thread_id=thread_id)
+        cursor = thread.event_seq if after is None else _checked(after, thread.event_seq)
+        await self.engine.store.list_events(thread_id, after=cursor, limit=1)
+        return EventStream(self, thread_id, None, cursor)
+
+    def listen(self, wake: Callable[[], None]) -> Unsubscribe:
+        """Call back with every signal, of whatever thread; returns the way to stop that."""
+        return self._bus.subscribe(lambda _: wake())
+
+    @contextmanager
+    def watching(self, thread_id: str) -> Iterator[asyncio.Event]:
+        """An event that is set whenever something may have happened on a thread."""
+        changed = asyncio.Event()
+        watchers = self.engine.active.watchers
+        watchers.setdefault(thread_id, set()).add(changed.set)
+        if self._unsubscribe is None:
+            self._unsubscribe = self._bus.subscribe(self._hear)
+        try:
+            yield changed
+        finally:
+            watchers[thread_id].discard(changed.set)
+            if not watchers[thread_id]:
+                del watchers[thread_id]
+            if not watchers:
+                self._unsubscribe()
+                self._unsubscribe = None
+
+    def _hear(self, signal: Signal) -> None:
+        for wake in tuple(self.engine.active.watchers.get(signal.thread_id, ())):
+            wake()
+
+
+class EventStream:
+    """One reader's way through a log; iterate over `batches` once."""
+
+    __slots__ = (
+        "_cursor", "_hub", "_is_over", "_is_provisional", "attached", "before", "on_drop",
+        "run_id", "thread_id",
+    )  # fmt: skip
+
+    def __init__(self, hub: Following, thread_id: str, run_id: str | None, cursor: int) -> None:
+        self.thread_id = thread_id
+        self.run_id = run_id
+        """The run that is followed; None follows every run of the thread."""
+        self.before: list[AgentEvent] = []
+        """What the run did up to the cursor, for an encoder to catch up with."""
+        self.attached: EventReader | None = None
+        self.on_drop: Callable[[], None] | None = None
+        """Called when the reader is too far behind, also while it is stuck in a write."""
+        self._hub = hub
+        self._cursor = cursor
+        self._is_over = False
+        self._is_provisional = False
+
+    async def batches(self) -> AsyncGenerator[Batch, None]:
+        """Yield what happens, in order, with an empty batch after each long silence.
+
+        Raises:
+            ReaderDropped: Whoever reads has fallen too far behind.
+        """
+        if self.attached is not None:
+            async with aclosing(self._live(self.attached, [])) as live:
+                async for batch in live:
+                    yield batch
+        if self._is_over:
+            return
+        clock, pause, silent_since = self._hub.engine.services.clock, self._hub.poll_s, 0
+        silent_since = clock.monotonic_ms()
+        with self._hub.watching(self.thread_id) as changed:
+            while not self._hub.is_closing:
+                changed.clear()
+                async with aclosing(self._now()) as now:
+                    async for batch in now:
+                        yield batch
+                        pause, silent_since = self._hub.poll_s, clock.monotonic_ms()
+                if self._is_over:
+                    return
+                if clock.monotonic_ms() - silent_since >= SILENCE_S * 1000:
+                    yield []
+                    silent_since = clock.monotonic_ms()
+                pause = await self._wait(changed, pause)
+        yield [STOPPING]
+
+    async def skip_to(self, cursor: int) -> None:
+        """Go to a cursor, and keep what happened before it.
+
+        Raises:
+            CursorExpired: Events after the cursor were purged.
+        """
+        if cursor <= self._cursor:
+            # Before the run, where the log may have been purged.
+            await self._hub.engine.store.list_events(self.thread_id, after=cursor, limit=1)
+            return
+        async for batch in self._logged(cursor):
+            self.before += map(plain, batch)
+        self._is_over = False
+
+    def close(self) -> None:
+        """Let go of what the stream holds, because nobody will read on."""
+        self.on_drop = None
+        self.before.clear()
+        if self.attached is not None:
+            self.attached.leave()
+
+    def drop(self) -> None:
+        """Tell whoever writes that it is too slow."""
+        if self.on_drop is not None:
+            self.on_drop()
+
+    async def _now(self) -> AsyncGenerator[Batch, None]:
+        """What can be had now: of a run that executes here until it stops, else the log."""
+        active = self._hub.engine.active.of_thread(self.thread_id)
+        run = None if active is None else active.run
+        if active is None or run is None or self.run_id not in (None, active.run_id):
+            async for batch in self._written():
+                yield batch
+            return
+        reader = EventReader(is_attached=False)
+        reader.on_drop = self.drop
+        # Taken together, before anything else can happen: the log up to here, the unfinished
+        # step as it stands, and everything from now on.
+        run.feed.attach(reader)
+        until, unfinished = run.journal.event_seq, run.unfinished_events()
+        try:
+            async for batch in self._logged(until):
+                yield batch
+            async with aclosing(self._live(reader, list(unfinished))) as live:
+                async for batch in live:
+                    yield batch
+        finally:
+            reader.leave()
+
+    async def _written(self) -> AsyncGenerator[Batch, None]:
+        """What the log has, and the end where nothing more will come."""
+        is_at_rest = await self._is_at_rest()
+        async for batch in self._logged(None):
+            yield batch
+        if is_at_rest and not self._is_over:
+            self._is_over = True
+            for end in await self._never_begun():
+                yield [end]
+
+    async def _live(self, reader: EventReader, unfinished: Batch) -> AsyncGenerator[Batch, None]:
+        self._hub.readers.add(reader)
+        try:
+            if unfinished:
+                yield self._seen(unfinished)
+            while (batch := await reader.batch(SILENCE_S)) is not None:
+                yield self._seen(batch)
+                if self._is_over:
+                    return
+        finally:
+            self._hub.readers.discard(reader)
+            reader.leave()
+        if self._is_provisional and not self._hub.is_closing:
+            yield [StreamReset(reason="the run goes on elsewhere")]
+
+    async def _logged(self, until: int | None) -> AsyncGenerator[Batch, None]:
+        """What the log has after the cursor, up to a place in it."""
+        store = self._hub.engine.store
+        while until is None or self._cursor < until:
+            page = await store.list_events(self.thread_id, after=self._cursor)
+            if not page:
+                return
+            known = [it for it in page if until is None or it.seq <= until]
+            self._cursor = known[-1].seq
+            found: Batch = [it for it in known if self.run_id in (None, it.run_id)]
+            for item in found:
+                if self.run_id is not None and _is_end(plain(item)):
+                    self._is_over = True
+            if found:
+                yield found
+
+    def _seen(self, batch: Batch) -> Batch:
+        told: Batch = []
+        for item in batch:
+            if type(item) is LoggedEvent:
+                self._cursor = item.seq
+                self._is_provisional = False
+                if self.run_id is not None and isinstance(item.event, RunFinish):
+                    self._is_over = True
+            elif isinstance(item, ErrorEvent):
+                if item.code in _GOES_ON:
+                    continue
+                self._is_over = self.run_id is not None
+            else:
+                # What is never in the log is not told anew either.
+                self._is_provisional |= not isinstance(item, LIVE_EVENTS)
+            told.append(item)
+        return told
+
+    async def _is_at_rest(self) -> bool:
+        """Whether nothing more will come unless somebody asks for it."""
+        hub = self._hub
+        if self.run_id is None:
+            if await hub.engine.store.load_thread(self.thread_id) is None:
+                raise UnknownThread(thread_id=self.thread_id)
+            return False
+        try:
+            became = await hub.control.at_rest(self.run_id)
+        except UnknownRun:
+            return True
+        if became not in (None, self.run_id):
+            # Another run took its input in, and says what comes of it.
+            record = await hub.control.record(became)
+            self.run_id, self._cursor = record.run_id, max(self._cursor, record.log_start)
+            return False
+        return became is not None and hub.engine.active.of_run(became) is None
+
+    async def _never_begun(self) -> list[RunFinish]:
+        """The end of a run that the log knows nothing of: it was cancelled while it was queued."""
+        run_id = self.run_id or ""
+        record = await self._hub.control.record(run_id)
+        if record.started_at is not None or record.termination is None:
+            return []
+        return [RunFinish(thread_id=self.thread_id, run_id=run_id, termination=record.termination)]
+
+    async def _wait(self, changed: asyncio.Event, pause: float) -> float:
+        """Wait until something may have happened; returns how long to wait the next time.
+
+        Signals of other processes may be lost, so the log is asked by itself, less and less often
+        while nothing happens.
+        """
+        limit = pause if self._hub.engine.store.is_shared else SILENCE_S
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit):
+                await changed.wait()
+        return min(pause * 2, IDLE_POLL_S)
+
+
+async def run_events(
+    store: EventStore, run: RunRecord, after: int, limit: int
+) -> tuple[LoggedEvent, ...]:
+    """A run's events after a place in the log; what comes after its end is not looked at."""
+    found: list[LoggedEvent] = []
+    while len(found) < limit and (page := await store.list_events(run.thread_id, after=after)):
+        after = page[-1].seq
+        own = [it for it in page if it.run_id == run.run_id]
+        found += own
+        if own and _is_end(own[-1].event):
+            break
+    return tuple(found[:limit])
+
+
+def _is_end(event: AgentEvent) -> bool:
+    """Whether a run that has said this says nothing more, whoever asks."""
+    return isinstance(event, RunFinish) and not isinstance(event.termination, Suspended)
+
+
+def _checked(cursor: int, latest: int) -> int:
+    if not 0 <= cursor <= latest:
+        raise CursorInvalid(problem=f"the log ends at {latest}")
+    return cursor

@@ -1,0 +1,189 @@
+"""A tenant's threads: what belongs to others does not exist for it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.dispatch import RunDispatch
+from awaken.contracts.errors import CursorInvalid, InvalidInput, UnknownThread
+from awaken.contracts.events import LoggedEvent
+from awaken.contracts.messages import Message, MessageRecord
+from awaken.contracts.queries import DispatchQuery, MessageQuery, Page, ThreadQuery
+from awaken.contracts.record import Record
+from awaken.contracts.storage import Commit, DeleteStrategy, Store
+from awaken.contracts.suspension import Ticket
+from awaken.contracts.threads import Thread
+
+
+class ThreadEdit(Record, frozen=True, kw_only=True):
+    """Changes to a thread; what is unset stays, None clears, `custom` is merged by key."""
+
+    title: str | msgspec.UnsetType | None = msgspec.UNSET
+    resource_id: str | msgspec.UnsetType | None = msgspec.UNSET
+    parent_thread_id: str | msgspec.UnsetType | None = msgspec.UNSET
+    custom: Mapping[str, Any] = {}
+
+
+class ThreadView:
+    """The threads of one tenant, and what is kept with them."""
+
+    __slots__ = ("_clock", "_ids", "_store", "tenant_id")
+
+    def __init__(self, store: Store, clock: Clock, ids: IdSource, tenant_id: str | None) -> None:
+        self.tenant_id = tenant_id
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+
+    def new_id(self) -> str:
+        """An id for something new."""
+        return self._ids.new_id()
+
+    def now_ms(self) -> int:
+        """The time."""
+        return self._clock.now_ms()
+
+    async def thread(self, thread_id: str) -> Thread:
+        """A thread.
+
+        Raises:
+            UnknownThread: There is none, or it belongs to somebody else.
+        """
+        thread = await self.find_thread(thread_id)
+        if thread is None:
+            raise UnknownThread(thread_id=thread_id)
+        return thread
+
+    async def find_thread(self, thread_id: str) -> Thread | None:
+        """A thread, or None when there is none.
+
+        Raises:
+            UnknownThread: It belongs to somebody else.
+        """
+        thread = await self._store.load_thread(thread_id)
+        if thread is not None and self.tenant_id not in (None, thread.tenant_id):
+            raise UnknownThread(thread_id=thread_id)
+        return thread
+
+    async def threads(self, query: ThreadQuery) -> Page[Thread]:
+        """List threads, most recently updated first."""
+        return await self._store.list_threads(
+            msgspec.structs.replace(query, tenant_id=self.tenant_id)
+        )
+
+    async def create_thread(self, edit: ThreadEdit, thread_id: str | None = None) -> Thread:
+        """Make a thread.
+
+        Raises:
+            InvalidInput: A thread of that id exists.
+            InvalidRecord: The parent is missing.
+        """
+        new_id = thread_id or self.new_id()
+        if await self._store.load_thread(new_id) is not None:
+            raise InvalidInput(what="thread id", problem=f"'{new_id}' is taken")
+        blank = Thread(id=new_id, tenant_id=self.tenant_id)
+        return await self._save(blank, edit)
+
+    async def begin_thread(self, history: Sequence[Message]) -> Thread:
+        """Make a thread that begins with a history from elsewhere; nothing of it is executed.
+
+        Raises:
+            InvalidTranscript: A tool call in it does not have exactly one result.
+        """
+        now = self.now_ms()
+        thread = Thread(id=self.new_id(), tenant_id=self.tenant_id).touched(now)
+        named = [msgspec.structs.replace(message, id=self.new_id()) for message in history]
+        commit = Commit(
+            commit_id=self.new_id(),
+            thread_id=thread.id,
+            expected_version=0,
+            committed_at=now,
+            thread=thread,
+            messages=tuple(named),
+        )
+        await self._store.commit(commit)
+        return thread
+
+    async def edit_thread(self, thread_id: str, edit: ThreadEdit) -> Thread:
+        """Change a thread's lineage and metadata.
+
+        Raises:
+            UnknownThread: There is none, or it belongs to somebody else.
+            InvalidRecord: The parent is missing, or the lineage would form a cycle.
+        """
+        return await self._save(await self.thread(thread_id), edit)
+
+    async def delete_thread(self, thread_id: str, strategy: DeleteStrategy) -> None:
+        """Delete a thread and everything of it."""
+        await self.thread(thread_id)
+        await self._store.delete_thread(thread_id, strategy)
+
+    async def messages(self, thread_id: str, query: MessageQuery) -> Page[MessageRecord]:
+        """List a thread's messages."""
+        await self.thread(thread_id)
+        return await self._store.list_messages(thread_id, query)
+
+    async def events(self, thread_id: str, after: int, limit: int) -> tuple[LoggedEvent, ...]:
+        """A page of a thread's log.
+
+        Raises:
+            CursorInvalid: The log is not as long.
+            CursorExpired: Events after that place were purged.
+        """
+        check_cursor(after, await self.thread(thread_id))
+        return await self._store.list_events(thread_id, after=after, limit=limit)
+
+    async def tickets(self, thread_id: str | None = None) -> tuple[Ticket, ...]:
+        """The open tickets of a thread, or of all threads, oldest first."""
+        if thread_id is not None:
+            await self.thread(thread_id)
+        return await self._store.list_tickets(thread_id, tenant_id=self.tenant_id)
+
+    async def dispatches(self, query: DispatchQuery) -> Page[RunDispatch]:
+        """List what was queued on a thread, oldest first."""
+        await self.thread(query.thread_id or "")
+        return await self._store.list_dispatches(query)
+
+    async def _save(self, thread: Thread, edit: ThreadEdit) -> Thread:
+        parent = edit.parent_thread_id
+        if isinstance(parent, str) and parent.strip():
+            await self._check_parent(parent.strip())
+        metadata = msgspec.structs.replace(
+            thread.metadata,
+            title=_edited(edit.title, thread.metadata.title),
+            custom={**thread.metadata.custom, **edit.custom},
+        )
+        changed = msgspec.structs.replace(
+            thread,
+            resource_id=_edited(edit.resource_id, thread.resource_id),
+            parent_thread_id=_edited(parent, thread.parent_thread_id),
+            metadata=metadata,
+        )
+        return await self._store.save_thread(changed.touched(self.now_ms()))
+
+    async def _check_parent(self, parent_id: str) -> None:
+        try:
+            await self.thread(parent_id)
+        except UnknownThread as error:
+            message = f"parent thread not found: {parent_id}"
+            raise InvalidInput(message, what="parent_thread_id", problem=message) from error
+
+    async def _is_own(self, thread_id: str) -> bool:
+        thread = await self._store.load_thread(thread_id)
+        return thread is not None and thread.tenant_id == self.tenant_id
+
+
+def _edited(new: str | msgspec.UnsetType | None, old: str | None) -> str | None:
+    return old if new is msgspec.UNSET else new
+
+
+def check_cursor(cursor: int, thread: Thread) -> None:
+    """Refuse a cursor that is no place in the thread's log.
+
+    Raises:
+        CursorInvalid: It is negative or ahead of the log.
+    """
+    if not 0 <= cursor <= thread.event_seq:
+        raise CursorInvalid(problem=f"the log ends at {thread.event_seq}")

@@ -1,0 +1,272 @@
+"""What one tenant can see and do. What belongs to others does not exist for it."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import msgspec
+
+from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.dispatch import InputMode
+from awaken.contracts.errors import LimitExceeded, ThreadBusy, UnknownRun, VersionConflict
+from awaken.contracts.events import LoggedEvent
+from awaken.contracts.profile import ProfileStore
+from awaken.contracts.queries import Page, RunQuery
+from awaken.contracts.runs import (
+    DecisionReceipt,
+    RunRecord,
+    RunRequest,
+    RunResult,
+    used_run_id,
+)
+from awaken.contracts.specs import AgentSpec
+from awaken.contracts.storage import DeleteStrategy, Store
+from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.threads import Thread
+from awaken.mailbox.receipts import SubmitReceipt
+from awaken.runtime.engine import RunEngine
+from awaken.runtime.streams import EventReader
+
+from .control import DeliveryOptions, RunControl
+from .decisions import named_decision
+from .following import EventStream, Following, run_events
+from .threads import ThreadView, check_cursor
+
+REQUEST_ITEMS_MAX = 1000
+"""How many messages, tools or decisions one request may bring."""
+_BUSY = (ThreadBusy, VersionConflict)
+"""Somebody else has the thread, here or in another process; nothing was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """Everything that views are made of, once per process."""
+
+    engine: RunEngine
+    control: RunControl
+    following: Following
+    clock: Clock
+    ids: IdSource
+
+    @property
+    def store(self) -> Store:
+        """Where everything durable is."""
+        return self.engine.store
+
+    @property
+    def profile(self) -> ProfileStore:
+        """Small durable values, shared by all processes of the store."""
+        return self.engine.services.profile
+
+    def view(self, tenant_id: str | None, principal_id: str = "anonymous") -> "TenantView":
+        """What somebody of a tenant can see; without one, everything."""
+        return TenantView(self, tenant_id, principal_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedRun:
+    """A run that was started, or input that was queued for one, and the stream of its events."""
+
+    run_id: str
+    thread_id: str
+    stream: EventStream
+
+
+class TenantView(ThreadView):
+    """The use cases of one tenant. Foreign objects are unknown here, whoever names them."""
+
+    __slots__ = ("_control", "_desk", "principal_id")
+
+    def __init__(self, desk: Desk, tenant_id: str | None, principal_id: str) -> None:
+        super().__init__(desk.store, desk.clock, desk.ids, tenant_id)
+        self.principal_id = principal_id
+        self._desk = desk
+        self._control = desk.control
+
+    @property
+    def profile(self) -> ProfileStore:
+        """Small durable values; whoever uses them checks first whose they are."""
+        return self._desk.profile
+
+    def agents(self) -> dict[str, AgentSpec]:
+        """The agents that can be run, by id."""
+        sources = self._desk.engine.registry.snapshot().registries.agents
+        return {agent_id: source.spec for agent_id, source in sources.items()}
+
+    def tool_ids(self, agent_id: str) -> tuple[str, ...]:
+        """The tools that an agent has.
+
+        Raises:
+            UnknownAgent: It is not registered.
+        """
+        return tuple(sorted(self._desk.engine.registry.snapshot().resolve(agent_id).tools))
+
+    async def start(
+        self, request: RunRequest, *, when_busy: InputMode = InputMode.INTERRUPT
+    ) -> StartedRun:
+        """Run an agent on a thread now, and follow it; what the thread did before is cancelled.
+
+        With another mode for busy threads the run begins when that mode lets it.
+
+        Raises:
+            UnknownThread: The thread belongs to somebody else.
+            AwakenError: The request cannot be served; nothing was written.
+        """
+        request = self._owned(request)
+        with suppress(*_BUSY):
+            return await self._start_here(request)
+        is_urgent = when_busy is InputMode.INTERRUPT
+        if is_urgent and await self._control.make_way(request.thread_id or ""):
+            # Somebody else may have come first.
+            with suppress(*_BUSY):
+                return await self._start_here(request)
+        receipt = await self._control.submit(request, when_busy, {})
+        stream = await self._desk.following.of_run(receipt.run_id)
+        return StartedRun(run_id=receipt.run_id, thread_id=receipt.thread_id, stream=stream)
+
+    async def send(
+        self, request: RunRequest, mode: InputMode, delivery: DeliveryOptions | None = None
+    ) -> SubmitReceipt:
+        """Send input to a thread; it is durable when this returns, and executed by any worker.
+
+        Raises:
+            UnknownThread: The thread belongs to somebody else.
+            AwakenError: The input cannot be taken; nothing was written.
+        """
+        return await self._control.submit(self._owned(request), mode, delivery or {})
+
+    async def wait(self, run_id: str, timeout_ms: int | None = None) -> RunResult:
+        """Wait until a run ends or waits for a decision.
+
+        Raises:
+            UnknownRun: There is no such run.
+            TimeoutError: It takes too long.
+        """
+        await self.run(run_id)
+        return await self._control.wait(run_id, timeout_ms)
+
+    async def follow_run(self, run_id: str, after: int | None = None) -> EventStream:
+        """Follow a run from a cursor, or from its start, up to its end or suspension."""
+        await self.run(run_id)
+        return await self._desk.following.of_run(run_id, after)
+
+    async def follow_thread(self, thread_id: str, after: int | None = None) -> EventStream:
+        """Follow everything on a thread from a cursor, or from now on."""
+        await self.thread(thread_id)
+        return await self._desk.following.of_thread(thread_id, after)
+
+    async def run_events(self, run_id: str, after: int, limit: int) -> tuple[LoggedEvent, ...]:
+        """A page of a run's part of the log, with cursors of the thread; see `events`."""
+        record = await self.run(run_id)
+        if record.started_at is None:
+            return ()
+        check_cursor(after, await self.thread(record.thread_id))
+        return await run_events(self._store, record, max(after, record.log_start), limit)
+
+    async def decide(
+        self, target: RunRecord, decisions: Mapping[str, ToolCallResume]
+    ) -> tuple[DecisionReceipt, ...]:
+        """Decide on tickets of a run, all or none, named by their own, call or suspension ids.
+
+        A blank decision id is made from the decision: the same one again counts once.
+
+        Raises:
+            UnknownTicket: The run has no such ticket.
+            AlreadyDecided: A ticket was decided otherwise, closed, or has expired.
+        """
+        tickets = await self._store.list_run_tickets(target.thread_id, target.run_id)
+        return await self._control.decide(
+            [
+                named_decision(tickets, name, given, self.principal_id)
+                for name, given in decisions.items()
+            ]
+        )
+
+    async def decide_and_follow(
+        self, target: RunRecord, decisions: Mapping[str, ToolCallResume]
+    ) -> EventStream:
+        """Decide on tickets of a run that waits, and follow what it does then.
+
+        If it had gone on already, because the same was decided before, it is followed as a whole.
+        """
+        thread = await self.thread(target.thread_id)
+        is_waiting = thread.open_run_id == target.run_id and thread.active_run_id is None
+        await self.decide(target, decisions)
+        after = thread.event_seq if is_waiting else None
+        return await self._desk.following.of_run(target.run_id, after)
+
+    async def cancel_run(self, run_id: str) -> bool:
+        """Cancel a run wherever it executes; False when there is nothing to cancel."""
+        await self.run(run_id)
+        return await self._control.cancel_run(run_id)
+
+    async def cancel_thread(self, thread_id: str) -> bool:
+        """Cancel what a thread does or has queued; False when there is nothing to cancel."""
+        await self.thread(thread_id)
+        return await self._control.cancel_thread(thread_id)
+
+    async def interrupt_thread(self, thread_id: str) -> int | None:
+        """Cancel what a thread does and drop what it has queued.
+
+        Returns how much was dropped, or None when it had nothing to do.
+        """
+        await self.thread(thread_id)
+        return await self._control.interrupt(thread_id)
+
+    async def run(self, run_id: str) -> RunRecord:
+        """A run, also one that is still queued.
+
+        Raises:
+            UnknownRun: There is none, or it belongs to somebody else.
+        """
+        record = await self._control.record(run_id)
+        if self.tenant_id is not None and not await self._is_own(record.thread_id):
+            raise UnknownRun(run_id=run_id)
+        return record
+
+    async def runs(self, query: RunQuery) -> Page[RunRecord]:
+        """List runs, oldest first."""
+        return await self._store.list_runs(msgspec.structs.replace(query, tenant_id=self.tenant_id))
+
+    async def open_run(self, thread_id: str) -> RunRecord | None:
+        """The run of a thread that executes or waits."""
+        thread = await self.thread(thread_id)
+        return await self._store.load_run(thread.open_run_id) if thread.open_run_id else None
+
+    async def latest_run(self, thread_id: str) -> RunRecord | None:
+        """The newest run of a thread."""
+        thread = await self.thread(thread_id)
+        return await self._store.load_run(thread.latest_run_id) if thread.latest_run_id else None
+
+    async def latest_agents(self, threads: Sequence[Thread]) -> tuple[str | None, ...]:
+        """Who spoke last on each of these threads, which were listed here."""
+        runs = [it.latest_run_id and await self._store.load_run(it.latest_run_id) for it in threads]
+        return tuple(run.agent_id if run else None for run in runs)
+
+    async def delete_thread(self, thread_id: str, strategy: DeleteStrategy) -> None:
+        """Delete a thread and everything of it; whoever follows it learns that at once."""
+        await super().delete_thread(thread_id, strategy)
+        await self._control.tell_changed(thread_id)
+
+    async def _start_here(self, request: RunRequest) -> StartedRun:
+        reader = EventReader(is_attached=False)
+        try:
+            handle = await self._desk.engine.start(request, reader)
+        except ThreadBusy as busy:
+            if busy.thread_id != request.thread_id:
+                # Somebody is about to begin a run of that id; which thread it is on is not said.
+                raise used_run_id(busy.run_id) from None
+            raise
+        stream = self._desk.following.of_started(handle, reader)
+        return StartedRun(run_id=handle.run_id, thread_id=handle.thread_id, stream=stream)
+
+    def _owned(self, request: RunRequest) -> RunRequest:
+        for what in ("messages", "frontend_tools", "decisions"):
+            size = len(getattr(request, what))
+            if size > REQUEST_ITEMS_MAX:
+                raise LimitExceeded(
+                    what=f"The number of {what}", size=size, limit=REQUEST_ITEMS_MAX
+                )
+        if self.tenant_id is None:
+            return request
+        return msgspec.structs.replace(request, tenant_id=self.tenant_id)

@@ -1,0 +1,48 @@
+"""The ASGI types, and the plainest reply."""
+
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any, Protocol
+
+import msgspec
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Header = tuple[bytes, bytes]
+
+JSON: Header = (b"content-type", b"application/json")
+
+encode_json = msgspec.json.Encoder(enc_hook=str).encode
+
+
+class Reply(Protocol):
+    """Anything that can answer a request."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer it."""
+        ...
+
+
+class Bytes:
+    """A whole body at once."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(self, status: int, body: bytes = b"", headers: Iterable[Header] = ()) -> None:
+        self.status = status
+        self.body = body
+        self.headers = headers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        length = (b"content-length", str(len(self.body)).encode())
+        headers = [length, *self.headers] if self.status not in (204, 304) else [*self.headers]
+        start = {"type": "http.response.start", "status": self.status, "headers": headers}
+        await send(start)
+        await send({"type": "http.response.body", "body": self.body})
+
+
+def as_json(value: Any, status: int = 200, headers: Iterable[Header] = ()) -> Bytes:
+    """Answer with a JSON document."""
+    return Bytes(status, encode_json(value), (JSON, *headers))

@@ -1,0 +1,98 @@
+"""What goes wrong, as HTTP says it: one table from errors to statuses."""
+
+from awaken.contracts.errors import (
+    AlreadyDecided,
+    AlreadyExists,
+    AwakenError,
+    CursorExpired,
+    CursorInvalid,
+    DedupeConflict,
+    IdempotencyConflict,
+    IllegalTransition,
+    InvalidInput,
+    InvalidRecord,
+    InvalidResume,
+    LeaseLost,
+    LimitExceeded,
+    QueueFull,
+    RecordNotFound,
+    StorageError,
+    StoreUnavailable,
+    ThreadBusy,
+    ThreadClaimed,
+    UnknownAgent,
+    UnknownRun,
+    UnknownThread,
+    UnknownTicket,
+    UnsupportedFeature,
+    UsageError,
+    VersionConflict,
+)
+
+from .asgi import Bytes, Header, as_json
+
+_STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
+    (UnknownThread, 404),
+    (UnknownRun, 404),
+    (UnknownTicket, 404),
+    (UnknownAgent, 404),
+    (RecordNotFound, 404),
+    (CursorExpired, 410),
+    (LimitExceeded, 413),
+    (QueueFull, 503),
+    (StoreUnavailable, 503),
+    (UnsupportedFeature, 501),
+    (AlreadyDecided, 409),
+    (AlreadyExists, 409),
+    (DedupeConflict, 409),
+    (IdempotencyConflict, 409),
+    (IllegalTransition, 409),
+    (InvalidResume, 409),
+    (LeaseLost, 409),
+    (ThreadBusy, 409),
+    (ThreadClaimed, 409),
+    (VersionConflict, 409),
+    (CursorInvalid, 400),
+    (InvalidInput, 400),
+    (InvalidRecord, 400),
+    (UsageError, 400),
+    (StorageError, 503),
+)
+
+
+class Problem(Exception):
+    """A request that is refused: the status, a stable code, and a text for people."""
+
+    def __init__(
+        self, status: int, code: str, message: str, headers: tuple[Header, ...] = ()
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.headers = headers
+        self.request_id = ""
+        """Filled in by the server; every form of refusal should say it."""
+
+
+def problem_of(error: AwakenError) -> Problem:
+    """How an error is told to a client."""
+    status = next((status for class_, status in _STATUSES if isinstance(error, class_)), 500)
+    wait_ms = getattr(error, "retry_after_ms", None)
+    headers: tuple[Header, ...] = ()
+    if status == 503:
+        headers = ((b"retry-after", str(max(1, -(-(wait_ms or 1000) // 1000))).encode()),)
+    if status == 500:
+        return Problem(500, "internal_error", "Something went wrong here; the log has more.")
+    if status == 503 and not isinstance(error, QueueFull):
+        # What a store says of itself may name files, servers and statements.
+        return Problem(503, error.code, "The store could not answer; try again later.", headers)
+    return Problem(status, error.code, str(error), headers)
+
+
+def native_refusal(problem: Problem) -> Bytes:
+    """A refusal as the native API writes it."""
+    body = {"error": problem.message, "code": problem.code}
+    if problem.request_id:
+        body["request_id"] = problem.request_id
+    return as_json(body, problem.status, problem.headers)

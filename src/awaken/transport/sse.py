@@ -1,0 +1,171 @@
+"""Server-sent events: one way from a stream of events to the bytes on the wire.
+
+Only events with a place in the log carry an `id`. What a client got after its latest id is
+provisional: when it attaches again with that id, it gets it anew.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from typing import Protocol
+
+from awaken.contracts.errors import AwakenError
+from awaken.contracts.events import AgentEvent, ErrorEvent, LoggedEvent
+from awaken.services.following import Batch
+
+from .asgi import Header, Receive, Scope, Send
+from .problems import problem_of
+
+logger = logging.getLogger(__name__)
+
+SSE_HEADERS: tuple[Header, ...] = (
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
+HEARTBEAT = b": heartbeat\n\n"
+ABORT = "awaken.abort"
+"""The ASGI extension by which a server lets a reply drop its connection: a plain function."""
+
+
+class Followed(Protocol):
+    """What happens, in batches: an `EventStream`, or a part of one."""
+
+    before: list[AgentEvent]
+    on_drop: Callable[[], None] | None
+
+    def batches(self) -> AsyncGenerator[Batch, None]:
+        """Yield what happens, in order."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what the stream holds, because nobody will read on."""
+        ...
+
+
+class Encoder(Protocol):
+    """One protocol's view of one reader's events; a function of the events it was given."""
+
+    def encode(self, event: AgentEvent) -> Sequence[bytes]:
+        """The lines of each frame that an event makes, without an id and without a blank line.
+
+        After a terminal event it makes none, unless a suspended run goes on.
+        """
+        ...
+
+
+def data_line(payload: bytes) -> bytes:
+    """The line of a frame that only has data."""
+    return b"data: " + payload
+
+
+def frames(encoder: Encoder, batch: Batch) -> bytes:
+    """The frames of a batch; the last frame of a logged event carries its id."""
+    parts: list[bytes] = []
+    for item in batch:
+        if type(item) is LoggedEvent:
+            lines = encoder.encode(item.event)
+            if lines:
+                parts += lines[:-1]
+                parts.append(b"id: %d\n%b" % (item.seq, lines[-1]))
+        else:
+            parts += encoder.encode(item)  # type: ignore[arg-type]
+    parts.append(b"")
+    return b"\n\n".join(parts) if len(parts) > 1 else b""
+
+
+class EventStreamReply:
+    """Writes a stream to a client until it ends, the client goes, or it reads too slowly."""
+
+    def __init__(
+        self,
+        stream: Followed,
+        encoder: Encoder,
+        headers: Iterable[Header] = (),
+        on_end: Callable[[], None] | None = None,
+        *,
+        opening: bytes = b"",
+    ) -> None:
+        """`opening` is sent at once, whether or not anything happens."""
+        self._opening = opening
+        self._stream = stream
+        self._encoder = encoder
+        self._headers = headers
+        self._on_end = on_end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Write it; the run does not notice."""
+        writing = asyncio.current_task()
+        assert writing is not None
+        is_stopped = False
+
+        def stop(_: object = None) -> None:
+            nonlocal is_stopped
+            is_stopped = True
+            writing.cancel()
+
+        self._stream.on_drop = stop
+        watching = asyncio.ensure_future(_disconnect(receive))
+        watching.add_done_callback(stop)
+        try:
+            await self._write(send)
+        except asyncio.CancelledError:
+            if not is_stopped:
+                raise
+            writing.uncancel()
+            watching.remove_done_callback(stop)
+            if not watching.done():
+                await _cut_off(scope, watching)
+        finally:
+            watching.remove_done_callback(stop)
+            watching.cancel()
+            self._stream.on_drop = None
+            self._stream.close()
+            if self._on_end is not None:
+                self._on_end()
+
+    async def _write(self, send: Send) -> None:
+        headers = [*SSE_HEADERS, *self._headers]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        encoder, body = self._encoder, "http.response.body"
+        if self._opening:
+            await send({"type": body, "body": self._opening, "more_body": True})
+        for number, event in enumerate(self._stream.before):
+            encoder.encode(event)
+            if number % 1000 == 999:
+                # Others must get on while a long run is caught up with.
+                await asyncio.sleep(0)
+        self._stream.before.clear()
+        batches = self._stream.batches()
+        try:
+            async for batch in batches:
+                chunk = frames(encoder, batch) if batch else HEARTBEAT
+                if chunk:
+                    await send({"type": body, "body": chunk, "more_body": True})
+        except Exception as error:  # noqa: BLE001 - whoever reads is told, and it is logged
+            last = frames(encoder, [_told(error)])
+            await send({"type": body, "body": last, "more_body": True})
+        finally:
+            await batches.aclose()
+        await send({"type": body, "body": b""})
+
+
+async def _cut_off(scope: Scope, disconnected: "asyncio.Future[None]") -> None:
+    """Drop the connection with what is buffered for a reader that does not read."""
+    abort = scope.get("extensions", {}).get(ABORT)
+    if abort is not None:
+        abort()
+        await asyncio.wait({disconnected}, timeout=1)
+
+
+async def _disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _told(error: Exception) -> ErrorEvent:
+    if isinstance(error, AwakenError):
+        told = problem_of(error)
+        return ErrorEvent(message=told.message, code=told.code)
+    logger.error("A stream broke", exc_info=error)
+    return ErrorEvent(message="The stream broke; attach again.", code="internal_error")

@@ -1,0 +1,1 @@
+"""What the MCP clients of others meet."""

@@ -1,0 +1,56 @@
+"""Files that clients send: one rule for every protocol, and one way to refuse."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from awaken.contracts.content import Audio, Base64Source, Document, Image, UrlSource
+from awaken.transport import media
+from awaken.transport.problems import Problem
+
+PIXEL = Base64Source(media_type="image/png", data="aGk=")
+
+
+def test_the_kind_is_the_one_named_else_the_media_type_else_the_name_tells() -> None:
+    web = UrlSource(url="https://a.example/x.png")
+    assert media.linked(web.url) == Image(source=web)
+    assert media.linked(web.url, "audio/wav") == Audio(source=web)
+    assert media.linked(web.url, kind="document", title="t") == Document(source=web, title="t")
+    assert media.inline("aGk=", title="x.png") == Image(source=PIXEL)
+    assert media.inline("aGk").source.media_type == "application/octet-stream"
+
+
+def test_a_data_uri_knows_its_own_media_type_best() -> None:
+    assert media.linked("data:image/png;base64,aGk%3D", "text/csv") == Image(source=PIXEL)
+    assert media.linked("data:,hi", "image/png") == Image(source=PIXEL)
+
+
+def test_both_alphabets_are_stored_as_one() -> None:
+    assert media.inline("_-8").source.data == media.inline("/+8=").source.data == "/+8="
+
+
+def test_what_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(media, "FILE_BYTES_MAX", 3)
+    media.inline("AAAA")
+    with pytest.raises(Problem, match="3 bytes"):
+        media.inline("AAAAAA==")
+
+
+@pytest.mark.parametrize(
+    ("make", "given"),
+    [
+        (media.inline, "*"),
+        (media.inline, "é"),
+        (media.inline, "a b="),
+        (media.linked, "aGk="),
+        (media.linked, "//a.example/x"),
+        (media.linked, "data:image/png;base64"),
+        (media.linked, "data:image/png;base64,é"),
+        (media.linked, "file:///etc/passwd"),
+    ],
+)
+def test_what_is_no_file_is_refused(make: Callable[..., Any], given: str) -> None:
+    with pytest.raises(Problem) as caught:
+        make(given, "image/png")
+    assert (caught.value.status, caught.value.code) == (400, "invalid_file")
