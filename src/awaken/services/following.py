@@ -172,7 +172,7 @@ class EventStream:
                     yield batch
         if self._is_over:
             return
-        clock, pause, silent_since = self._hub.engine.services.clock, self._hub.poll_s, 0
+        clock, pause = self._hub.engine.services.clock, self._hub.poll_s
         silent_since = clock.monotonic_ms()
         with self._hub.watching(self.thread_id) as changed:
             while not self._hub.is_closing:
