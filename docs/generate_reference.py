@@ -461,7 +461,6 @@ REFUSALS: dict[str, str] = {
     "nothing_new": "The chat has no new message and no answer.",
     "nothing_to_cancel": "Nothing executes, waits or is queued there.",
     "nothing_to_interrupt": "The same, for an interrupt.",
-    "nothing_to_stop": "The same, on AG-UI's routes.",
     "overloaded": "The server has as much to do as it takes; `Retry-After` says when to come.",
     "regenerate_unsupported": "A thread keeps what was said; send a new message.",
     "response_not_found": "OpenAI's routes: there is no such response.",

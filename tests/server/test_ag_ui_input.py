@@ -404,7 +404,7 @@ def test_an_answer_that_is_sent_again_counts_once_and_gets_the_whole_run() -> No
             other = answer | {"payload": "no"}
             assert await it.refused(threadId="t", resume=other) == (409, "already_decided")
             late = {"resume": answer, "messages": [said("more", "u2")]}
-            assert (await it.refused(threadId="t", **late))[0] == 404
+            assert await it.refused(threadId="t", **late) == (409, "invalid_resume")
             assert [text for role, text in await it.shown() if role == "tool"] == ['one: "yes"']
 
     asyncio.run(scenario())

@@ -430,3 +430,56 @@ RESENT: dict[str, Callable[[Any], tuple[str, Any]]] = {
     "ai-sdk": _ai_sdk_resent,
     "ag-ui": _ag_ui_resent,
 }
+
+
+@pytest.mark.parametrize("scope", [Access.READ, Access.INVOKE, Access.DECIDE, Access.ADMIN])
+@pytest.mark.parametrize("way", ["REST", "JSON-RPC"])
+def test_both_ways_into_a2a_ask_for_the_same_scope(way: str, scope: Access) -> None:
+    async def scenario() -> None:
+        runtime = AgentRuntime([Agent("a", model=ScriptedModel(["Hi."]))])
+        caller = TokenSpec(id="caller", access=frozenset({scope}), token="t0")
+        async with (
+            serving(runtime, ServerConfig(tokens=(caller,))) as url,
+            aiohttp.ClientSession(headers={"authorization": "Bearer t0"}) as session,
+        ):
+            run = await runtime.run("a", "hi", thread_id=THREAD)
+            if way == "REST":
+                async with session.get(f"{url}/v1/a2a/tasks/{run.run_id}") as reply:
+                    text = await reply.text()
+            else:
+                asked = {"jsonrpc": "2.0", "id": 1, "method": "GetTask"}
+                body = {**asked, "params": {"id": run.run_id}}
+                async with session.post(f"{url}/v1/a2a", json=body) as reply:
+                    text = await reply.text()
+            may_read = scope in (Access.READ, Access.ADMIN)
+            assert ("TASK_STATE_COMPLETED" in text) is may_read, text
+            assert ("'read'" in text) is not may_read, text
+
+    asyncio.run(scenario())
+
+
+def test_readers_that_come_and_go_leave_nothing_behind() -> None:
+    async def scenario() -> None:
+        gate = Gate()
+        model = ScriptedModel([ToolCalls([("wait", {})]), "Done."])
+        runtime = AgentRuntime([Agent("a", model=model, tools=[gate.tool()])])
+        async with serving(runtime) as url, aiohttp.ClientSession() as session:
+            await begun(session, url, "native", gate.entered)
+            path = ATTACHMENTS["native"](await the_run(runtime))
+            following, engine = runtime._desk.following, runtime._engine
+            before = len(asyncio.all_tasks())
+            for _ in range(300):
+                async with session.get(url + path) as reply:
+                    await reply.content.readany()
+            active = engine.active.of_thread(THREAD)
+            assert active is not None
+            assert active.run is not None
+            async with asyncio.timeout(10):
+                while active.run.feed.readers or following.readers or engine.active.watchers:
+                    await asyncio.sleep(0.01)
+                while len(asyncio.all_tasks()) > before + 2:
+                    await asyncio.sleep(0.01)
+            gate.opened.set()
+            assert (await runtime.wait(active.run_id, timeout_ms=5_000)).text == "Done."
+
+    asyncio.run(scenario())

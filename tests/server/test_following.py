@@ -225,6 +225,7 @@ def test_a_thread_is_followed_over_several_runs() -> None:
                         await view.send(request(), InputMode.QUEUE)
                     if finished == 2:
                         break
+            assert finished == 2
 
     run(scenario)
 

@@ -65,7 +65,7 @@ class RunHandle:
 
     async def _logged(self, until: int) -> list[AgentEvent]:
         found: list[AgentEvent] = []
-        after = 0
+        after = self._run.record.log_start
         while after < until:
             page = await self._store.list_events(self.thread_id, after=after)
             if not page:

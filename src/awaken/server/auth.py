@@ -7,7 +7,7 @@ from typing import Protocol
 
 from awaken.contracts.clock import Clock
 from awaken.transport.problems import Problem
-from awaken.transport.routes import SCOPES, Access, Principal
+from awaken.transport.routes import Access, Principal
 
 from .addresses import is_loopback
 from .config import NOBODY, ServerConfig, TokenSpec, is_token
@@ -17,13 +17,6 @@ from .rates import Rates, remember
 LOCAL = Principal(id="local", access=frozenset(Access))
 """Whoever can reach a server that asks nobody."""
 
-_ALLOWED_BY: Mapping[Access, frozenset[Access]] = {
-    Access.KNOWN: SCOPES,
-    Access.READ: frozenset({Access.READ, Access.ADMIN}),
-    Access.INVOKE: frozenset({Access.INVOKE}),
-    Access.DECIDE: frozenset({Access.DECIDE}),
-    Access.ADMIN: frozenset({Access.ADMIN}),
-}
 _PROVEN_MAX = 4096
 _FORWARDED = frozenset({"forwarded", "x-forwarded-for", "via"})
 """By these headers a proxy says that it calls for somebody else."""
@@ -79,7 +72,7 @@ class TokenDoor:
         if access is Access.OPEN:
             return NOBODY
         principal = self._caller(_bearer(headers.get("authorization")), client)
-        if not principal.access & _ALLOWED_BY[access]:
+        if not principal.may(access):
             challenge = (b"www-authenticate", b'Bearer error="insufficient_scope"')
             message = f"This needs the scope '{access.value}'."
             raise Problem(403, "forbidden", message, (challenge,))

@@ -8,7 +8,13 @@ import msgspec
 
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.dispatch import InputMode
-from awaken.contracts.errors import LimitExceeded, ThreadBusy, UnknownRun, VersionConflict
+from awaken.contracts.errors import (
+    InvalidResume,
+    LimitExceeded,
+    ThreadBusy,
+    UnknownRun,
+    VersionConflict,
+)
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.profile import ProfileStore
 from awaken.contracts.queries import Page, RunQuery
@@ -174,24 +180,35 @@ class TenantView(ThreadView):
             UnknownTicket: The run has no such ticket.
             AlreadyDecided: A ticket was decided otherwise, closed, or has expired.
         """
-        tickets = await self._store.list_run_tickets(target.thread_id, target.run_id)
-        return await self._control.decide(
-            [
-                named_decision(tickets, name, given, self.principal_id)
-                for name, given in decisions.items()
-            ]
-        )
+        return await self._control.decide(await self._named(target, decisions))
 
     async def decide_and_follow(
-        self, target: RunRecord, decisions: Mapping[str, ToolCallResume]
+        self,
+        target: RunRecord,
+        decisions: Mapping[str, ToolCallResume],
+        request: RunRequest | None = None,
     ) -> EventStream:
         """Decide on tickets of a run that waits, and follow what it does then.
 
-        If it had gone on already, because the same was decided before, it is followed as a whole.
+        Messages of the request come after what was decided. If the run had gone on already,
+        because the same was decided before, it is followed as a whole.
+
+        Raises:
+            UnknownTicket: The run has no such ticket.
+            AlreadyDecided: A ticket was decided otherwise, closed, or has expired.
+            InvalidResume: The run does not wait, and messages would be lost.
         """
         thread = await self.thread(target.thread_id)
         is_waiting = thread.open_run_id == target.run_id and thread.active_run_id is None
-        await self.decide(target, decisions)
+        named = await self._named(target, decisions)
+        if request is None or not request.messages:
+            await self._control.decide(named)
+        elif not is_waiting:
+            problem = "it does not wait; send the message without the decision"
+            raise InvalidResume(run_id=target.run_id, problem=problem)
+        else:
+            given = {"thread_id": target.thread_id, "run_id_hint": None, "decisions": tuple(named)}
+            await self.send(msgspec.structs.replace(request, **given), InputMode.RESUME)
         after = thread.event_seq if is_waiting else None
         return await self._desk.following.of_run(target.run_id, after)
 
@@ -247,6 +264,15 @@ class TenantView(ThreadView):
         """Delete a thread and everything of it; whoever follows it learns that at once."""
         await super().delete_thread(thread_id, strategy)
         await self._control.tell_changed(thread_id)
+
+    async def _named(
+        self, target: RunRecord, decisions: Mapping[str, ToolCallResume]
+    ) -> list[tuple[str, ToolCallResume]]:
+        tickets = await self._store.list_run_tickets(target.thread_id, target.run_id)
+        return [
+            named_decision(tickets, name, given, self.principal_id)
+            for name, given in decisions.items()
+        ]
 
     async def _start_here(self, request: RunRequest) -> StartedRun:
         reader = EventReader(is_attached=False)

@@ -44,6 +44,18 @@ class Principal:
     access: frozenset[Access]
     tenant_id: str | None = None
 
+    def may(self, access: Access) -> bool:
+        """Whether it has a scope for that; whoever administers may also read."""
+        match access:
+            case Access.OPEN:
+                return True
+            case Access.KNOWN:
+                return bool(self.access)
+            case Access.READ:
+                return bool(self.access & {Access.READ, Access.ADMIN})
+            case _:
+                return access in self.access
+
 
 @dataclass(slots=True)
 class Call:
@@ -62,6 +74,15 @@ class Call:
     """Where the client sees the server, without a slash at the end."""
     scope: Scope = field(default_factory=dict)
 
+    def require(self, access: Access) -> None:
+        """Refuse a caller that may not do that, where the route could not tell.
+
+        Raises:
+            Problem: The caller lacks the scope.
+        """
+        if not self.principal.may(access):
+            raise Problem(403, "forbidden", f"This needs the scope '{access.value}'.")
+
     def check_may_answer(self, tickets: Iterable[Ticket]) -> None:
         """Refuse answers that are permissions of a caller that may not decide.
 
@@ -70,8 +91,8 @@ class Call:
         Raises:
             Problem: The caller lacks the scope.
         """
-        if Access.DECIDE not in self.principal.access and not all(it.is_question for it in tickets):
-            raise Problem(403, "forbidden", "This needs the scope 'decide'.")
+        if not all(it.is_question for it in tickets):
+            self.require(Access.DECIDE)
 
     def cursor(self, asked: str | int | None = None) -> int | None:
         """Where a client goes on: the cursor it asks for, else the latest id that it got.

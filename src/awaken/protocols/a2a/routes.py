@@ -142,7 +142,7 @@ async def _rpc(asking: Asking, call: Call) -> Reply:
         _check_headers(call)
         operation, params = _method(body)
         ask = asking(call, params)
-        ask.require(operation.access)
+        ask.call.require(operation.access)
         answer = await operation.run(ask)
     except (Problem, AwakenError) as error:
         problem = error if isinstance(error, Problem) else problem_of(error)

@@ -16,7 +16,7 @@ from awaken.contracts.runs import RunRecord
 from awaken.services.view import TenantView
 from awaken.transport.outbound import Outbound
 from awaken.transport.problems import Problem
-from awaken.transport.routes import Access, Call
+from awaken.transport.routes import Call
 
 
 class Wire(Record, frozen=True, kw_only=True, rename="camel"):
@@ -176,16 +176,6 @@ class Ask(Generic[P]):
         ]
         if found := [*wrong(checks), *violations]:
             raise Violations(*found)
-
-    def require(self, access: Access) -> None:
-        """Refuse a caller who may not do that.
-
-        Raises:
-            Problem: 403.
-        """
-        # Whoever got here may read: the route saw to that.
-        if access is not Access.READ and access not in self.call.principal.access:
-            raise Problem(403, "forbidden", f"This needs the right to {access}.")
 
     async def record(self, task_id: str | None, violations: Sequence[Violation] = ()) -> RunRecord:
         """The run of a task, if nothing is wrong with the request.

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import InvalidResume, UnknownRun, UnknownTicket
 from awaken.contracts.identity import Adapter, present
 from awaken.contracts.lifecycle import RunStatus
@@ -26,13 +25,12 @@ from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import Problem
 from awaken.transport.routes import Access, ApiRoute, Call
 from awaken.transport.sse import EventStreamReply
+from awaken.transport.stopping import cancel_thread, interrupt_thread
 
 from .encoder import AgUiEncoder
 from .inputs import RunAgentInput, decisions, frontend_context, new_messages
 from .messages import wire_messages
 from .renewing import RenewingStream
-
-_IDLE = "The thread does nothing and has nothing queued."
 
 
 class Place(Record, frozen=True, kw_only=True):
@@ -88,22 +86,6 @@ async def attach(call: Call) -> Reply:
     return _told(call, await call.view.follow_run(run_id, after), is_anew=after is None)
 
 
-async def interrupt(call: Call) -> Reply:
-    """Stop what a thread does and drop what it has queued."""
-    dropped = await call.view.interrupt_thread(call.path["thread_id"])
-    if dropped is None:
-        raise Problem(404, "nothing_to_stop", _IDLE)
-    told = {"status": "interrupt_requested", "thread_id": call.path["thread_id"]}
-    return as_json(told | {"superseded_dispatches": dropped}, 202)
-
-
-async def cancel(call: Call) -> Reply:
-    """Stop what a thread does."""
-    if not await call.view.cancel_thread(call.path["thread_id"]):
-        raise Problem(404, "nothing_to_stop", _IDLE)
-    return as_json({"status": "cancel_requested", "thread_id": call.path["thread_id"]}, 202)
-
-
 async def list_messages(call: Call) -> Reply:
     """List a thread's messages in AG-UI form, oldest first, without what only the model reads."""
     query = MessageQuery(limit=call.query.limit, visibility=VisibilityFilter.EXTERNAL)
@@ -134,8 +116,8 @@ async def _decide(
     call: Call, thread: Thread | None, request: RunRequest, decided: dict[str, ToolCallResume]
 ) -> Reply:
     view = call.view
-    if call.body.answers and Access.DECIDE not in call.principal.access:
-        raise Problem(403, "forbidden", "Answering interrupts takes the scope 'decide'.")
+    if call.body.answers:
+        call.require(Access.DECIDE)
     if thread is None or thread.latest_run_id is None:
         raise UnknownTicket(ticket_id=next(iter(decided)))
     target = await view.run(thread.open_run_id or thread.latest_run_id)
@@ -143,18 +125,10 @@ async def _decide(
     given = decided.keys() & call.body.results.keys()
     if target.status is not RunStatus.WAITING and not request.messages:
         # The same answers again, or late ones: a stream must begin where its run began.
-        _check_reader(call)
+        call.require(Access.READ)
         await view.decide(target, decided)
         return _told(call, await view.follow_run(target.run_id), is_anew=True)
-    if not request.messages:
-        return _told(call, await view.decide_and_follow(target, decided), given)
-    named = tuple(
-        (id_, msgspec.structs.replace(it, decision_id=view.new_id(), decided_by=view.principal_id))
-        for id_, it in decided.items()
-    )
-    both = msgspec.structs.replace(request, run_id_hint=None, decisions=named)
-    await view.send(both, InputMode.RESUME)
-    return _told(call, await view.follow_run(target.run_id, thread.event_seq), given)
+    return _told(call, await view.decide_and_follow(target, decided, request), given)
 
 
 async def _again(call: Call, thread: Thread | None) -> Reply:
@@ -165,13 +139,8 @@ async def _again(call: Call, thread: Thread | None) -> Reply:
         run = None
     if run is None or thread is None or run.thread_id != thread.id:
         raise Problem(400, "invalid_input", "at least one message is required")
-    _check_reader(call)
+    call.require(Access.READ)
     return _told(call, await call.view.follow_run(run.run_id), is_anew=True)
-
-
-def _check_reader(call: Call) -> None:
-    if Access.READ not in call.principal.access:
-        raise Problem(403, "forbidden", "Reading a run again takes the scope 'read'.")
 
 
 def _told(
@@ -198,8 +167,8 @@ ROUTES = (
     _route("POST run", run_agent, Access.INVOKE, **_RUN),
     _route("POST threads/{thread_id}/runs", run_agent, Access.INVOKE, **_RUN),
     _route("POST agents/{agent_id}/runs", run_agent, Access.INVOKE, **_RUN),
-    _route("POST threads/{thread_id}/interrupt", interrupt, Access.INVOKE, **_DONE),
-    _route("POST threads/{thread_id}/cancel", cancel, Access.INVOKE, **_DONE),
+    _route("POST threads/{thread_id}/interrupt", interrupt_thread, Access.INVOKE, **_DONE),
+    _route("POST threads/{thread_id}/cancel", cancel_thread, Access.INVOKE, **_DONE),
     _route("GET threads/{thread_id}/messages", list_messages, Access.READ, query=Place, reply=dict),
     _route("GET threads/{thread_id}/stream", attach, Access.READ, **_ATTACH),
 )

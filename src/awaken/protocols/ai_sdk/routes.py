@@ -8,9 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from msgspec.structs import replace
-
-from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import UnknownThread
 from awaken.contracts.identity import Adapter, present
 from awaken.contracts.lifecycle import RunStatus
@@ -24,6 +21,7 @@ from awaken.transport.asgi import Bytes, Header, Reply, as_json
 from awaken.transport.problems import Problem
 from awaken.transport.routes import Access, ApiRoute, Call
 from awaken.transport.sse import EventStreamReply
+from awaken.transport.stopping import cancel_thread, interrupt_thread
 
 from .decode import context_messages, decisions_of, input_messages, tool_descriptors, unseen
 from .encoder import AiSdkEncoder, Calls
@@ -112,24 +110,6 @@ async def messages(call: Call) -> Reply:
     return as_json(shown)
 
 
-async def cancel(call: Call) -> Reply:
-    """Stop what a thread does; what was said so far is kept."""
-    thread_id = call.path["thread_id"]
-    if not await call.view.cancel_thread(thread_id):
-        raise Problem(404, "nothing_to_cancel", f"thread '{thread_id}' has nothing to cancel")
-    return as_json({"status": "cancel_requested", "thread_id": thread_id}, 202)
-
-
-async def interrupt(call: Call) -> Reply:
-    """Stop what a thread does, and drop what it has queued."""
-    thread_id = call.path["thread_id"]
-    dropped = await call.view.interrupt_thread(thread_id)
-    if dropped is None:
-        raise Problem(404, "nothing_to_cancel", f"thread '{thread_id}' has nothing to interrupt")
-    status = {"status": "interrupt_requested", "thread_id": thread_id}
-    return as_json({**status, "superseded_dispatches": dropped}, 202)
-
-
 async def _unseen(call: Call, thread_id: str, said: Sequence[UiMessage]) -> Sequence[UiMessage]:
     newest = MessageQuery(limit=LIMIT_MAX, order=Order.DESC)
     page = await call.view.messages(thread_id, newest)
@@ -146,15 +126,9 @@ async def _decided(
     """Let a run go on with decisions; new messages come after them, in a new UI message."""
     call.check_may_answer(it for it in tickets if decisions.keys() & names(it))
     view, run = call.view, await call.view.run(tickets[0].run_id)
+    stream = await view.decide_and_follow(run, decisions, request)
     if not request.messages:
-        return _streamed(call, await view.decide_and_follow(run, decisions))
-    before = (await view.thread(run.thread_id)).event_seq
-    taken = tuple(
-        (id_, replace(it, decision_id=view.new_id(), decided_by=view.principal_id))
-        for id_, it in decisions.items()
-    )
-    await view.send(replace(request, decisions=taken), InputMode.RESUME)
-    stream = await view.follow_run(run.run_id, before)
+        return _streamed(call, stream)
     stream.before.clear()
     return _streamed(call, stream, {it.call_id: (it.tool_name, it.arguments) for it in tickets})
 
@@ -195,6 +169,6 @@ ROUTES = (
     _route("GET", "/agents/{agent_id}/runs/{thread_id}/stream", resume, _READ, **_RESUMED),
     _route("GET", f"{_THREAD}/runs/{{chat_id}}/stream", resume, _READ, **_RESUMED),
     _route("GET", f"{_THREAD}/messages", messages, _READ, **_PAGE),
-    _route("POST", f"{_THREAD}/cancel", cancel, _INVOKE, status=202),
-    _route("POST", f"{_THREAD}/interrupt", interrupt, _INVOKE, status=202),
+    _route("POST", f"{_THREAD}/cancel", cancel_thread, _INVOKE, status=202),
+    _route("POST", f"{_THREAD}/interrupt", interrupt_thread, _INVOKE, status=202),
 )

@@ -83,29 +83,12 @@ async def decide_on_run(call: Call) -> Reply:
     return await _decided(call, await call.view.run(call.path["run_id"]))
 
 
-async def cancel_thread(call: Call) -> Reply:
-    """Cancel a thread's open run, or what is queued there."""
-    thread_id = call.path["thread_id"]
-    if not await call.view.cancel_thread(thread_id):
-        raise Problem(404, "nothing_to_cancel", f"thread '{thread_id}' has nothing to cancel")
-    return _accepted("cancel_requested", thread_id)
-
-
 async def cancel_run(call: Call) -> Reply:
     """Cancel a run, wherever it executes."""
     run = await call.view.run(call.path["run_id"])
     if not await call.view.cancel_run(run.run_id):
         raise Problem(404, "nothing_to_cancel", f"run '{run.run_id}' has ended")
     return _accepted("cancel_requested", run.thread_id, run_id=run.run_id)
-
-
-async def interrupt_thread(call: Call) -> Reply:
-    """Cancel what a thread does and drop what it has queued."""
-    thread_id = call.path["thread_id"]
-    dropped = await call.view.interrupt_thread(thread_id)
-    if dropped is None:
-        raise Problem(404, "nothing_to_interrupt", f"thread '{thread_id}' has nothing to do")
-    return _accepted("interrupt_requested", thread_id, superseded_dispatches=dropped)
 
 
 def check_agent(call: Call, agent_id: str | None) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from awaken.services.threads import ThreadEdit
 from awaken.transport.asgi import Reply
 from awaken.transport.routes import Access, ApiRoute, Call
+from awaken.transport.stopping import cancel_thread, interrupt_thread
 
 from . import bodies, catalog, events, inputs, paging, runs, threads, views
 
@@ -89,8 +90,8 @@ ROUTES = (
         status=201,
         headers=_KEY,
     ),
-    _accept(f"POST {_THREAD}/cancel", inputs.cancel_thread),
-    _accept(f"POST {_THREAD}/interrupt", inputs.interrupt_thread),
+    _accept(f"POST {_THREAD}/cancel", cancel_thread),
+    _accept(f"POST {_THREAD}/interrupt", interrupt_thread),
     _decide(f"POST {_THREAD}/decision", inputs.decide_on_thread),
     _read(
         f"GET {_THREAD}/runs",

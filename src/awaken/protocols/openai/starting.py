@@ -19,7 +19,6 @@ from awaken.contracts.messages import Message, Role, system
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.suspension import Ticket, ToolCallResume
 from awaken.contracts.threads import Thread
-from awaken.services.decisions import named_decision
 from awaken.services.view import StartedRun
 from awaken.transport.problems import Problem
 from awaken.transport.routes import Call
@@ -106,14 +105,8 @@ async def _go_on(call: Call, waiting: RunRecord, answers: Answers, fresh: list[M
     thread = await view.thread(waiting.thread_id)
     tickets = [it for it in await view.tickets(thread.id) if it.run_id == run_id]
     decisions = {it.ticket_id: _decision(call, it, answers) for it in tickets}
-    if fresh:
-        by = view.principal_id
-        given = tuple(named_decision(tickets, id_, it, by) for id_, it in decisions.items())
-        request = RunRequest(thread_id=thread.id, messages=tuple(fresh), decisions=given)
-        (await view.start(request)).stream.close()
-    else:
-        await view.decide(waiting, decisions)
-    stream = await view.follow_run(run_id, thread.event_seq)
+    request = RunRequest(messages=tuple(fresh))
+    stream = await view.decide_and_follow(waiting, decisions, request)
     return StartedRun(run_id=run_id, thread_id=thread.id, stream=stream), thread.event_seq
 
 
