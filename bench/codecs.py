@@ -15,7 +15,7 @@ from typing import Any
 from awaken.contracts.deltas import TextDelta
 from awaken.contracts.inference import InferenceRequest, ModelTool
 from awaken.contracts.messages import Message, ToolCall, assistant, tool_answer, user
-from awaken.providers.http.sse import SseDecoder
+from awaken.outbound.sse import SseDecoder
 from awaken.testing.model_server import Said, stream_of
 
 CODECS = {

@@ -90,7 +90,7 @@ LONG_TEXT = 60
 """A longer default is not shown."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 UNUSED = "Kept for later; nothing reads it yet."
-DELEGATES = "Ids of agents; they must be registered. Nothing delegates to them yet."
+DELEGATES = "Ids of agents that it may ask; each becomes a tool `agent_run_<id>`."
 UNLOGGED = (*LIVE_EVENTS, ErrorEvent, StateDelta, MessagesSnapshot)
 """Events that never get into the log today: by rule, or because nothing writes them."""
 
@@ -99,7 +99,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "id": "The agent's name. Runs and handoffs use it.",
         "model_id": "`provider:model`, the id of a `ModelSpec` or a pool, or a provider alone.",
         "system_prompt": "Instructions, sent before the conversation.",
-        "description": "What the agent is for. Not sent to the model.",
+        "description": "What the agent is for; what agents are told that may ask it.",
         "max_rounds": "At most this many inferences in a run. 0 means no limit.",
         "max_continuation_retries": "How often an answer cut off at the output limit is continued.",
         "context_policy": "How much history a request may carry; see below.",
@@ -108,14 +108,14 @@ MEANINGS: dict[str, dict[str, str]] = {
         "stop_conditions": "Checked between steps, in order.",
         "endpoint": "Where a remote agent runs. Needs a backend of that name.",
         "delegates": DELEGATES,
-        "registry": UNUSED,
+        "registry": "The remote registry that it was found in; the runtime fills it in.",
     },
     "Agent": {
         "id": "The agent's name. Runs and handoffs use it.",
         "instructions": "Becomes `system_prompt`.",
         "tools": "Tools and plain functions that this agent alone has.",
         "plugins": "Plugins that this agent alone has. Their names become `plugin_ids`.",
-        "description": "What the agent is for. Not sent to the model.",
+        "description": "What the agent is for; what agents are told that may ask it.",
         "max_rounds": "At most this many inferences in a run. 0 means no limit.",
         "stop": "Becomes `stop_conditions`.",
         "parallel_tools": "Run the calls of one step side by side.",
@@ -278,6 +278,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "adapter": "The protocol the request came through.",
         "parent_run_id": "The run that asked for this one.",
         "parent_thread_id": "The thread that asked for this one.",
+        "parent_tool_call_id": "The call of that run that asked for it.",
         "continue_run_id": "A run of this thread that has not ended, to go on with.",
         "run_id_hint": "The id of the new run.",
         "dispatch_id_hint": "Also an id for the new run, from a queue.",
@@ -397,6 +398,9 @@ KEY_MEANINGS: dict[str, str] = {
     "CONTEXT_STATE": "What is not sent of a thread's history, and the summary in its place.",
     "RUN_LEDGER": "What the run has spent besides its usage, for budgets.",
     "THREAD_LEDGER": "What the runs of a thread have spent, for budgets.",
+    "BACKGROUND_TASKS": "The background tasks of a thread whose end it has not heard of.",
+    "REMOTE_TARGETS": "What is known of the work at remote backends: tasks, contexts, states.",
+    "BACKEND_OUTPUT": "What the latest run at a remote backend gave back.",
 }
 
 ACTION_MEANINGS: dict[str, str] = {

@@ -10,8 +10,9 @@ from awaken.contracts.messages import Message
 from awaken.contracts.models import ModelPool, ModelSpec, PoolMember, ProviderSpec
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import Plugin, PluginRegistrar
+from awaken.contracts.remote_registries import RemoteRegistry
 from awaken.contracts.runs import RunRequest, RunResult
-from awaken.contracts.specs import AgentSpec
+from awaken.contracts.specs import AgentSpec, RemoteEndpoint
 from awaken.contracts.state import StateCommand, StateKey
 from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tool_results import ToolResult
@@ -31,6 +32,8 @@ __all__ = [
     "PluginRegistrar",
     "PoolMember",
     "ProviderSpec",
+    "RemoteEndpoint",
+    "RemoteRegistry",
     "RunFailed",
     "RunRequest",
     "RunResult",

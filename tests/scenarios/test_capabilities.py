@@ -3,18 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
 
 from awaken import AgentRuntime, RunRequest
-from awaken.backends.local import LocalBackend, status_of
-from awaken.contracts.backends import (
-    BackendCapabilities,
-    BackendRunResult,
-    BackendRunStatus,
-    ContinuationCapability,
-    RootRun,
-)
+from awaken.backends.local import LocalBackend
+from awaken.contracts.backend_requests import BackendRootRunRequest
+from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus, backend_status
+from awaken.contracts.backends import BackendCapabilities, ContinuationCapability
 from awaken.contracts.errors import UnsupportedFeature
 from awaken.contracts.inference import InferenceOverride
 from awaken.contracts.lifecycle import (
@@ -30,7 +25,6 @@ from awaken.contracts.lifecycle import (
     Termination,
 )
 from awaken.contracts.messages import user
-from awaken.contracts.specs import RemoteEndpoint
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.tools import ToolDescriptor
 from awaken.runtime.resolution.registries import RegistrySet
@@ -50,23 +44,16 @@ class Limited(LocalBackend):
     def capabilities(self) -> BackendCapabilities:
         return self._capabilities
 
-    async def execute_root(self, run: RootRun) -> BackendRunResult:
+    async def execute_root(self, request: BackendRootRunRequest) -> BackendRunResult:
         self.ran += 1
-        return await super().execute_root(run)
+        return await super().execute_root(request)
 
 
 def moved(runtime: AgentRuntime, backend: LocalBackend) -> None:
     """Let the agent run on another backend from now on."""
 
     def change(registries: RegistrySet) -> RegistrySet:
-        source = registries.agents["agent"]
-        endpoint = RemoteEndpoint(backend="limited", base_url="http://x")
-        spec = msgspec.structs.replace(source.spec, endpoint=endpoint)
-        return replace(
-            registries,
-            agents={"agent": replace(source, spec=spec)},
-            backends={**registries.backends, "limited": backend},
-        )
+        return replace(registries, backends={**registries.backends, "local": backend})
 
     runtime.registry.update(change)
 
@@ -161,7 +148,7 @@ STOP = Stopped(reason=StoppedReason(code="max_rounds"))
 def test_a_local_termination_has_one_status_for_whoever_delegated_the_run(
     termination: Termination, status: BackendRunStatus, message: str | None
 ) -> None:
-    assert status_of(termination) == (status, message)
+    assert backend_status(termination) == (status, message)
 
 
 @pytest.mark.parametrize(

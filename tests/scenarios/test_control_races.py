@@ -1,19 +1,26 @@
 """Control that comes between two moments: a run is about to wait, or just goes on elsewhere."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.lifecycle import Cancelled, RunStatus
+from awaken.buses.memory import MemoryBus
+from awaken.contracts.errors import LeaseLost
+from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus, Termination
+from awaken.contracts.messages import user
+from awaken.contracts.runs import RunRequest
 from awaken.contracts.storage import Commit, CommitReceipt
 from awaken.mailbox.config import MailboxConfig
+from awaken.mailbox.mailbox import Mailbox
+from awaken.services.control import RunControl
 from awaken.stores.memory import MemoryStore
 from awaken.testing import LoopClock, ScriptedModel, ToolCalls
 
 from .asking import Asking
+from .crashes import Process, after_the_lease, shared_store
 from .worlds import simulated
 
 PATIENT = MailboxConfig(lease_ms=3_600_000)
@@ -96,5 +103,141 @@ def test_a_runtime_that_must_not_work_only_queues_what_is_submitted() -> None:
             receipt = await runtime.submit("agent", "go", thread_id="t")
             await asyncio.sleep(60)
             assert (await runtime.get_run(receipt.run_id)).status is RunStatus.CREATED
+
+    simulated(scenario)
+
+
+# --- a process that has lost its thread and does not know it ---
+
+GO = RunRequest(thread_id="t", agent_id="a", messages=(user("go"),), run_id_hint="r")
+
+
+@tool(effect="none")
+async def work() -> str:
+    await asyncio.sleep(3600)
+    return "worked"
+
+
+@tool(id="work", effect="none")
+async def quick_work() -> str:
+    return "worked"
+
+
+@tool(id="ask", effect="none")
+async def ask_somebody(ctx: ToolContext) -> Any:
+    return ctx.suspend("?") if ctx.resume is None else "told"
+
+
+WORK = ToolCalls([("work", {}, "c1")])
+
+
+async def starved_process(store: MemoryStore) -> tuple[Process, Any]:
+    """A process whose run was taken back because it gave no sign of life; it goes on here."""
+    process = Process(store, [WORK, "done"], tools=[work])
+    handle = await process.engine.start(GO)
+    await asyncio.sleep(1)
+    (queued,) = await after_the_lease(store)
+    assert queued.run_id == "r"
+    return process, handle
+
+
+def control_of(process: Process) -> RunControl:
+    engine = process.engine
+    clock, ids = engine.services.clock, engine.services.ids
+    mailbox = Mailbox(engine.store, MemoryBus(), clock, ids, MailboxConfig())
+    engine.tasks.stop = mailbox.cancel_run
+    return RunControl(engine, mailbox, lambda: None)
+
+
+async def ending_of(store: MemoryStore) -> Termination | None:
+    record = await store.load_run("r")
+    assert record is not None
+    return record.termination
+
+
+Cancel = Callable[[RunControl], Awaitable[Any]]
+WAYS: dict[str, tuple[Cancel, str]] = {
+    "run": (lambda control: control.cancel_run("r"), "user"),
+    "thread": (lambda control: control.cancel_thread("t"), "user"),
+    "run id": (lambda control: control.cancel("r"), "user"),
+    "thread id": (lambda control: control.cancel("t"), "user"),
+    "and wait": (lambda control: control.cancel_and_wait("t", 5_000), "user"),
+    "make way": (lambda control: control.make_way("t"), "interrupt"),
+    "tree": (lambda control: control._engine.tasks.cancel_tree("r"), "owner"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_cancel_holds_although_the_process_has_lost_the_thread_without_knowing(way: str) -> None:
+    async def scenario() -> None:
+        store = shared_store()
+        starved, handle = await starved_process(store)
+        control, (cancel, cause) = control_of(starved), WAYS[way]
+        assert await cancel(control)
+        with pytest.raises(LeaseLost):
+            await handle.result()
+        assert await ending_of(store) == Cancelled(cause=cause)
+        assert await store.claim("there", "token", 1_000) == (), "it would come back"
+        assert (await control.wait("r", 1_000)).termination == Cancelled(cause=cause)
+        assert await control.cancel_run("r") is False
+
+    simulated(scenario)
+
+
+def test_a_cancel_reaches_whoever_has_recovered_the_run_meanwhile() -> None:
+    async def scenario() -> None:
+        store = shared_store()
+        starved, handle = await starved_process(store)
+        there = Process(store, [WORK, "done"], tools=[work])
+        dispatch = await there.claim()
+        goes_on = asyncio.create_task(there.engine.execute(dispatch))
+        await asyncio.sleep(1)
+        assert await control_of(starved).cancel_run("r")
+        with pytest.raises(LeaseLost):
+            await handle.result()
+        (news,) = store.lease_keeper().extend([dispatch.claim_token or ""], 30_000)
+        assert news.cancel_cause == "user"
+        there.book.watched[news.claim_token].cancel(news.cancel_cause)
+        assert (await goes_on).termination == Cancelled(cause="user")
+
+    simulated(scenario)
+
+
+@pytest.mark.parametrize("is_waiting", [True, False])
+def test_a_lost_run_that_waits_elsewhere_is_cancelled_and_one_that_has_ended_is_not(
+    is_waiting: bool,
+) -> None:
+    async def scenario() -> None:
+        store = shared_store()
+        starved, handle = await starved_process(store)
+        rest = [ToolCalls([("ask", {}, "c2")])] if is_waiting else []
+        there = Process(store, [WORK, *rest, "done"], tools=[quick_work, ask_somebody])
+        await there.execute_next()
+        assert await control_of(starved).cancel_run("r") is is_waiting
+        ended = Cancelled(cause="user") if is_waiting else NaturalEnd()
+        assert await ending_of(store) == ended
+        with pytest.raises(LeaseLost):
+            await handle.result()
+
+    simulated(scenario)
+
+
+def test_a_run_that_takes_its_thread_while_it_is_cancelled_has_not_lost_it() -> None:
+    async def scenario() -> None:
+        store = shared_store()
+        process = Process(store, [WORK, "done"], tools=[work])
+
+        async def asked_too_early(*_: Any) -> bool:
+            await asyncio.sleep(1)
+            return False
+
+        process.line.request_cancel = asked_too_early
+        begun = asyncio.create_task(process.engine.start(GO))
+        while process.engine.active.of_run("r") is None:
+            await asyncio.sleep(0)
+        assert await control_of(process).cancel_run("r")
+        result = await (await begun).result()
+        assert result.termination == Cancelled(cause="user")
+        assert await ending_of(store) == Cancelled(cause="user")
 
     simulated(scenario)

@@ -187,7 +187,7 @@ def test_state_snapshots_have_growing_revisions_and_show_the_runs_life() -> None
     assert not [event for event in story.log if isinstance(event, StateSnapshot)]
 
 
-def test_a_suspended_run_shows_its_state_and_no_result() -> None:
+def test_a_suspended_run_shows_its_state_and_that_it_waits() -> None:
     @tool(effect="none")
     async def ask(ctx: ToolContext) -> object:
         return ctx.suspend("May I?")
@@ -198,7 +198,7 @@ def test_a_suspended_run_shows_its_state_and_no_result() -> None:
     life = story.of(StateSnapshot)[-1].snapshot["extensions"][RUN_LIFECYCLE.name]
     assert life["status"] == "waiting"
     (finish,) = story.of(RunFinish)
-    assert finish.result is None
+    assert finish.result == {"response": "", "status": "waiting", "status_reason": "suspended"}
 
 
 class Streams:

@@ -191,11 +191,11 @@ def test_a_store_from_before_threads_had_tenants_keeps_them_from_now_on(store_fi
         assert file.execute("PRAGMA user_version").fetchone() == (1,)
     asyncio.run(scenario())
     with closing(sqlite3.connect(store_file)) as file:
-        assert file.execute("PRAGMA user_version").fetchone() == (2,)
+        assert file.execute("PRAGMA user_version").fetchone() == (3,)
 
 
 def test_a_file_of_an_older_schema_is_not_checked_but_named(store_file: Path) -> None:
-    with pytest.raises(StoreUnavailable, match="its schema is 1, this version needs 2"):
+    with pytest.raises(StoreUnavailable, match="its schema is 1, this version needs 3"):
         asyncio.run(SqliteStore(store_file).check())
 
 

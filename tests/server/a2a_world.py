@@ -15,13 +15,13 @@ from google.protobuf.json_format import MessageToDict
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
 from awaken.contracts.suspension import ResumeMode
+from awaken.outbound.guard import Outbound
 from awaken.protocols.a2a.configs import PushPolicy
 from awaken.protocols.a2a.routes import a2a_protocol
 from awaken.server.app import ServerApp
 from awaken.server.auth import door_of
 from awaken.server.config import ServerConfig
 from awaken.testing import ScriptedModel
-from awaken.transport.outbound import Outbound
 
 from .serving import Frame, frames_of, serving_app
 

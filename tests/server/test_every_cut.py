@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.events import LoggedEvent
+from awaken.contracts.events import AgentEvent, LoggedEvent, RunFinish
 from awaken.contracts.messages import user
 from awaken.contracts.runs import RunRequest
 from awaken.contracts.suspension import ResumeMode, ToolCallResume
@@ -30,7 +30,7 @@ from awaken.transport.sse import Encoder, frames
 
 from .serving import Frame, frames_of
 
-RUN, THREAD = "r", "t"
+RUN, THREAD, TASK = "r", "t", "a task"
 WIRES: dict[str, Callable[[], Encoder]] = {
     "native": NativeEncoder,
     "ai-sdk 6": AiSdkEncoder,
@@ -70,6 +70,22 @@ async def ask(ctx: ToolContext) -> Any:
     return ctx.suspend("sure?", mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT)
 
 
+def task_behind(gate: asyncio.Event) -> Any:
+    """A tool that starts a task, which ends when the gate opens."""
+
+    @tool(effect="none")
+    async def later(ctx: ToolContext) -> str:
+        """Do it in the background."""
+
+        async def work(_: Any) -> str:
+            await gate.wait()
+            return "done"
+
+        return (await ctx.spawn(work, name="work")).task_id
+
+    return later
+
+
 def scripts() -> dict[str, list[Any]]:
     dice = random.Random(7)
     words = Chunks([f"word{number} " for number in range(12)])
@@ -85,20 +101,28 @@ def scripts() -> dict[str, list[Any]]:
         "a question": [ToolCalls([("ask", {}), ("look", {"place": "x"})]), words],
         "a failure": [ToolCalls([("look", {"place": "x"})]), ValueError("boom")],
         "many steps": [*long, words],
+        TASK: [Turn(text="I begin.", calls=[("later", {})]), Chunks(["I ", "wait."]), words],
     }
 
 
-async def played(view: TenantView) -> list[StreamItem]:
+async def played(view: TenantView, gate: asyncio.Event) -> list[StreamItem]:
     """Run it, deciding where it asks; everything that a reader that stays would see."""
     request = RunRequest(agent_id="a", thread_id=THREAD, run_id_hint=RUN, messages=(user("go"),))
-    stream = (await view.start(request)).stream
-    seen: list[StreamItem] = await collected(stream)
+    seen: list[StreamItem] = []
+    async for batch in (await view.start(request)).stream.batches():
+        seen += batch
+        if any(isinstance(it, LoggedEvent) and is_rest(it.event) for it in batch):
+            gate.set()
     while tickets := await view.tickets(THREAD):
         decision = ToolCallResume(decision_id="d", result="yes")
         target = await view.run(RUN)
         stream = await view.decide_and_follow(target, {tickets[0].ticket_id: decision})
         seen += await collected(stream)
     return seen
+
+
+def is_rest(event: AgentEvent) -> bool:
+    return isinstance(event, RunFinish) and event.awaits_tasks
 
 
 async def collected(stream: EventStream) -> list[StreamItem]:
@@ -219,11 +243,11 @@ def up_to(wire: list[Frame], cursor: int | None) -> list[Frame]:
 @pytest.mark.parametrize("name", scripts())
 def test_a_stream_cut_anywhere_goes_on_over_any_wire(name: str) -> None:
     async def scenario() -> int:
-        checked = 0
-        agent = Agent("a", model=ScriptedModel(scripts()[name]), tools=[look, fail, ask])
-        async with AgentRuntime([agent]) as runtime:
+        checked, gate = 0, asyncio.Event()
+        async with AgentRuntime([agent_of(name, gate)]) as runtime:
             view = runtime._desk.view(None)
-            live = await played(view)
+            live = await played(view, gate)
+            assert gate.is_set() == (name == TASK)
             log: list[StreamItem] = await collected(await view.follow_run(RUN))
             whole = {wire: encoded(make(), log) for wire, make in WIRES.items()}
             seen = {wire: encoded(make(), live) for wire, make in WIRES.items()}
@@ -245,6 +269,42 @@ def test_a_stream_cut_anywhere_goes_on_over_any_wire(name: str) -> None:
     checked = asyncio.run(scenario())
     if name == "many steps":
         assert checked >= 100_000
+
+
+def test_who_attaches_while_a_run_waits_for_its_task_sees_it_go_on_over_any_wire() -> None:
+    async def scenario() -> None:
+        gate = asyncio.Event()
+        async with AgentRuntime([agent_of(TASK, gate)]) as runtime, asyncio.timeout(30):
+            view = runtime._desk.view(None)
+            request = RunRequest(
+                agent_id="a", thread_id=THREAD, run_id_hint=RUN, messages=(user("go"),)
+            )
+            stream = (await view.start(request)).stream
+            async for batch in stream.batches():
+                if any(isinstance(it, LoggedEvent) and is_rest(it.event) for it in batch):
+                    break
+            stream.close()
+            latest = (await view.thread(THREAD)).event_seq
+            attached = {
+                (wire, cursor): asyncio.create_task(_attached(view, make(), cursor))
+                for wire, make in WIRES.items()
+                for cursor in (None, *range(1, latest + 1))
+            }
+            await asyncio.sleep(0)
+            gate.set()
+            await asyncio.gather(*attached.values())
+            log: list[StreamItem] = await collected(await view.follow_run(RUN))
+            for (wire, cursor), rest in attached.items():
+                known = encoded(WIRES[wire](), [it for it in log if _is_before(it, cursor)])
+                complete = joined(encoded(WIRES[wire](), log))
+                assert joined(known + rest.result()) == complete, (wire, cursor)
+
+    asyncio.run(scenario())
+
+
+def agent_of(name: str, gate: asyncio.Event) -> Agent:
+    tools = [look, fail, ask, task_behind(gate)]
+    return Agent("a", model=ScriptedModel(scripts()[name]), tools=tools)
 
 
 async def _attached(view: TenantView, encoder: Encoder, cursor: int | None) -> list[Frame]:

@@ -153,6 +153,31 @@ def test_an_edit_changes_what_it_names_clears_what_is_null_and_keeps_the_rest(pa
     served(scenario)
 
 
+def test_the_thread_of_a_run_below_another_one_stays_where_it_is() -> None:
+    async def scenario(client: Client) -> None:
+        parent, other = await made(client), await made(client)
+        request = RunRequest(
+            agent_id="a",
+            thread_id="below",
+            run_id_hint="below",
+            messages=(user("hi"),),
+            parent_run_id="above",
+            parent_thread_id=parent,
+        )
+        await (await client.runtime.start(request)).result()
+        for moved in (None, other):
+            status, problem = await client.refused(
+                "PATCH /v1/threads/below", {"parentThreadId": moved}
+            )
+            assert (status, "belongs to run 'above'" in problem) == (400, True)
+        status, thread = await client.ask(
+            "PATCH /v1/threads/below", {"title": "one", "parentThreadId": parent}
+        )
+        assert (status, thread["parent_thread_id"]) == (200, parent)
+
+    served(scenario)
+
+
 def test_a_document_that_is_nested_too_deeply_is_refused_and_numbers_keep_their_digits() -> None:
     async def scenario(client: Client) -> None:
         deep: Any = 1

@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from awaken.contracts.errors import InvalidInput
-from awaken.transport.outbound import Outbound, Undelivered
+from awaken.outbound.guard import Outbound, Undelivered
 
 REFUSED = (Path(__file__).parent / "unsafe_urls.txt").read_text("utf-8").splitlines()
 
@@ -205,3 +205,12 @@ class _Listening:
     async def _hear(self, request: web.Request) -> web.Response:
         self.heard.append(request.path)
         raise web.HTTPFound("/elsewhere")
+
+
+def test_a_host_that_the_operator_named_may_be_private_and_no_other_one() -> None:
+    guard = Outbound().trusting("10.0.0.7")
+    assert guard.check("http://10.0.0.7:8080/a").port == 8080
+    with pytest.raises(InvalidInput):
+        guard.check("http://10.0.0.8:8080/a")
+    with pytest.raises(InvalidInput):
+        Outbound().check("http://10.0.0.7/a")

@@ -8,6 +8,8 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from awaken import Agent, Phase, Plugin, PluginRegistrar, StateCommand, StateKey
 from awaken.contracts.clock import SystemClock
 from awaken.contracts.inference import InferenceRequest
 from awaken.contracts.loop_state import ACTIVE_AGENT
-from awaken.contracts.messages import Role
+from awaken.contracts.messages import Message, Role
 from awaken.contracts.plugins import Block, Suspend, ToolGateContext
 from awaken.contracts.state import StateScope
 from awaken.contracts.suspension import SuspendTicket, Suspension
@@ -275,22 +277,32 @@ class Permission(Plugin):
         return Suspend(ticket=SuspendTicket(suspension=Suspension(action="may")))
 
 
-def _answer(request: InferenceRequest) -> Any:
+def model_of(orders: Mapping[str, Sequence[Any]]) -> ScriptedModel:
+    """A model that knows these orders."""
+    return ScriptedModel([partial(_answer, orders)], cycle=True)
+
+
+def _answer(orders: Mapping[str, Sequence[Any]], request: InferenceRequest) -> Any:
     """The next turn of the last order, by how many turns it has had."""
     passing("model")
     order, turns = "words", 0
     for message in request.messages:
-        if message.role is Role.USER and not message.text.startswith(NOTE):
+        if message.role is Role.USER and _is_order(message):
             order, turns = message.text.partition(":")[0], 0
         elif message.role is Role.ASSISTANT:
             turns += 1
-    entries = ORDERS.get(order, ORDERS["words"])
+    entries = orders.get(order, ORDERS["words"])
     return entries[turns] if turns < len(entries) else "nothing more"
+
+
+def _is_order(message: Message) -> bool:
+    """What tasks and other agents say is none."""
+    return message.sender is None and not message.text.startswith(NOTE)
 
 
 def made() -> list[Agent]:
     """Fresh agents."""
-    model = ScriptedModel([_answer], cycle=True)
+    model = model_of(ORDERS)
     tools = [look, put, add, send, pay, ask, ask_soon, slow, nap, doze, bomb]
     return [
         Agent("clerk", model=model, tools=tools, plugins=[Keys()]),

@@ -9,7 +9,7 @@ import itertools
 import os
 import signal
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -57,20 +57,33 @@ class _Plan:
 
     kill: Kill | None = None
     seen: ClassVar[Counter[str]] = Counter()
+    parts: Mapping[str, str] | None = None
+    part = ""
 
 
-def doom(kill: Kill | None) -> Counter[str]:
-    """Plan the death of this process; returns the points that it will have passed."""
-    _Plan.kill, _Plan.seen = kill, Counter()
+def doom(kill: Kill | None, parts: Mapping[str, str] | None = None) -> Counter[str]:
+    """Plan the death of this process; returns the points that it will have passed.
+
+    With `parts` a process has the part of the first thread that it claims, or of any other one
+    (""), and every point that it passes from then on has the name of that part before it.
+    """
+    _Plan.kill, _Plan.seen, _Plan.parts, _Plan.part = kill, Counter(), parts, ""
     return _Plan.seen
 
 
 def passing(point: str) -> None:
     """Pass a point, or die there."""
-    _Plan.seen[point] += 1
+    name = f"{_Plan.part} {point}" if _Plan.part else point
+    _Plan.seen[name] += 1
     kill = _Plan.kill
-    if kill is not None and kill.point == point and kill.number == _Plan.seen[point]:
+    if kill is not None and kill.point == name and kill.number == _Plan.seen[name]:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _has_part(told: Told) -> None:
+    """Give the process its part when it has claimed something for the first time."""
+    if told.claimed and _Plan.parts is not None and not _Plan.part:
+        _Plan.part = _Plan.parts.get(told.claimed[0].thread_id, _Plan.parts[""])
 
 
 class DoomedStore:
@@ -117,7 +130,9 @@ class DoomedStore:
         except Exception as error:
             self._log.write(Told(op=op, outcome=BROKEN, error=repr(error)))
             raise
-        self._log.write(_told(op, kind, got))
+        told = _told(op, kind, got)
+        self._log.write(told)
+        _has_part(told)
         passing(f"{name} after")
         return got
 
@@ -197,6 +212,8 @@ _WISHES: dict[str, Callable[..., tuple[str, Wish]]] = {
     "request_cancel": _plain("request_cancel"),
     "save_checkpoint": _plain("save_checkpoint"),
     "save_thread": _plain("save_thread"),
+    "list_outbox": _plain("list_outbox"),
+    "save_outbox": _plain("save_outbox"),
     "delete_outbox": _plain("delete_outbox"),
 }
-"""Every write: its name in a history, and what it would leave behind."""
+"""Every write, and the one read that others are done after: its name, and what it would leave."""

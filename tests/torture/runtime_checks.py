@@ -10,24 +10,24 @@ from awaken.contracts.dispatch import DispatchStatus
 from awaken.contracts.events import RunFinish
 from awaken.contracts.lifecycle import Cancelled, RunStatus, Suspended, TicketStatus
 from awaken.contracts.messages import Message, Role
-from awaken.contracts.queries import RunQuery
+from awaken.contracts.queries import RunQuery, ThreadQuery
 from awaken.contracts.record import Record
 from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import ToolRecord, ToolRecordStatus
+from awaken.contracts.storage import OutboxEntry, ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension import Ticket
 from awaken.contracts.tool_results import ToolStatus
 from awaken.runtime.tool_calls.recalled import OUTCOME_UNKNOWN
 from awaken.stores.sqlite.writer import driven
 
 from .checker import check_after_quiescence, check_before_recovery
+from .client_steps import THREAD
 from .history import Effect, History, Ledger
-from .runtime_scenarios import THREAD
 from .runtime_worlds import ACKS, EFFECTS, STORE
 from .store_file import StoreFile
 from .views import ThreadView, view_of
 
 ONCE, ONCE_RECONCILED = {"send", "wire"}, {"pay", "ask"}
-NEVER_JOURNALLED = {"look"}
+NEVER_JOURNALLED = {"look", "work"}
 MAY_COLLIDE = {"add"}
 """Tools that read what they write: one that ran on old state is run again, until it is settled."""
 UNKNOWN_MARK = f"[{OUTCOME_UNKNOWN}]"
@@ -36,7 +36,10 @@ UNKNOWN_MARK = f"[{OUTCOME_UNKNOWN}]"
 class Remains(Record, frozen=True, kw_only=True):
     """Everything that a process has left behind."""
 
-    view: ThreadView | None
+    views: dict[str, ThreadView]
+    """Every thread."""
+    orders: tuple[OutboxEntry, ...]
+    """What commits have asked for and nobody has carried out, or everybody has given up."""
     runs: dict[str, RunRecord]
     journal: dict[str, ToolRecord]
     """By the idempotency key of the call."""
@@ -48,11 +51,18 @@ class Remains(Record, frozen=True, kw_only=True):
     acks: tuple[str, ...]
 
     @property
+    def view(self) -> ThreadView | None:
+        """The thread that clients talk to."""
+        return self.views.get(THREAD)
+
+    @property
     def results(self) -> dict[str, str]:
         """The text of each committed result, by the key of its call."""
-        messages = self.view.messages if self.view is not None else ()
         return {
-            _key(it.message): it.message.text for it in messages if it.message.role is Role.TOOL
+            _key(it.message): it.message.text
+            for view in self.views.values()
+            for it in view.messages
+            if it.message.role is Role.TOOL
         }
 
     @property
@@ -172,8 +182,11 @@ async def _remains(file: StoreFile, folder: Path) -> Remains:
     acks = (folder / ACKS).read_text("utf-8").split("\n") if (folder / ACKS).exists() else []
     decided = [ack.removeprefix("decided ") for ack in acks if ack.startswith("decided ")]
     found = {id_: await store.find_ticket(id_) for id_ in decided}
+    threads = (await store.list_threads(ThreadQuery(limit=200))).items
+    found_views = {it.id: await view_of(file, it.id) for it in threads}
     return Remains(
-        view=await view_of(file, THREAD),
+        views={id_: view for id_, view in sorted(found_views.items()) if view is not None},
+        orders=(*await store.list_outbox(), *await store.list_dead_outbox()),
         runs={run.run_id: run for run in runs},
         journal={
             f"{run.run_id}:{it.step}:{it.call_id}": it
@@ -181,7 +194,7 @@ async def _remains(file: StoreFile, folder: Path) -> Remains:
             for it in await store.list_tool_records(run.run_id)
         },
         tickets={id_: ticket for id_, ticket in found.items() if ticket is not None},
-        open_tickets=frozenset(ticket.run_id for ticket in await store.list_tickets(THREAD)),
+        open_tickets=frozenset(ticket.run_id for ticket in await store.list_tickets()),
         effects=tuple(Ledger(folder / EFFECTS).read()),
         acks=tuple(acks),
     )
@@ -198,7 +211,7 @@ def _ack_problems(remains: Remains) -> list[str]:
     view, problems = remains.view, []
     if remains.acked("deleted"):
         return ["the thread was deleted and is there"] if view is not None else []
-    dispatches = view.dispatches if view is not None else ()
+    dispatches = [it for found in remains.views.values() for it in found.dispatches]
     sent = {ticket for it in dispatches for ticket, _ in it.request.decisions}
     known = {it.run_id for it in dispatches} | set(remains.runs)
     if not remains.acked("deleting"):
@@ -223,7 +236,7 @@ def _ack_problems(remains: Remains) -> list[str]:
 
 def _end_problems(remains: Remains) -> list[str]:
     """In the end every run has ended or waits for somebody, and every message is there once."""
-    view, problems = remains.view, _answer_problems(remains)
+    problems = _answer_problems(remains)
     for run in remains.runs.values():
         is_waiting = run.status is RunStatus.WAITING and run.run_id in remains.open_tickets
         if run.status is not RunStatus.DONE and not is_waiting:
@@ -232,21 +245,28 @@ def _end_problems(remains: Remains) -> list[str]:
         run = remains.runs.get(run_id)
         if run is not None and not isinstance(run.termination, Cancelled):
             problems.append(f"run {run_id} was cancelled and ended as {run.termination}")
-    if view is None:
-        return problems
-    said = Counter(it.message.text for it in view.messages if it.message.role is Role.USER)
-    problems += [f"'{text}' was said {n} times" for text, n in said.items() if n > 1]
+    for view in remains.views.values():
+        said = Counter(it.message.text for it in view.messages if it.message.role is Role.USER)
+        problems += [f"'{text}' was said {n} times" for text, n in said.items() if n > 1]
     ended = Counter(
         it.run_id
+        for view in remains.views.values()
         for it in view.events
-        if isinstance(it.event, RunFinish) and not isinstance(it.event.termination, Suspended)
+        if isinstance(it.event, RunFinish) and not _is_waiting(it.event)
     )
+    if THREAD not in remains.views:
+        return problems
     problems += [
         f"run {run_id} is {run.status} and finished {ended[run_id]} times"
         for run_id, run in remains.runs.items()
         if ended[run_id] != int(run.status is RunStatus.DONE)
     ]
     return problems
+
+
+def _is_waiting(event: RunFinish) -> bool:
+    """Whether the run only paused: for a decision, or for its tasks."""
+    return isinstance(event.termination, Suspended) or event.awaits_tasks
 
 
 def _answer_problems(remains: Remains) -> list[str]:
@@ -287,15 +307,15 @@ def differences(golden: Remains, found: Remains, deaths: int, varies: frozenset[
     problems += [
         f"run {run_id} was tried {counts[run_id]} times after {deaths} deaths"
         for run_id in usual
-        if counts[run_id] > usual[run_id] + deaths
+        if counts[run_id] > max(usual[run_id], 1) + deaths
     ]
     return problems
 
 
 def _messages(remains: Remains, unknown: set[str]) -> list[tuple[object, ...]]:
-    records = remains.view.messages if remains.view is not None else ()
     return [
         (
+            thread_id,
             it.message.role,
             "?"
             if it.message.role is Role.TOOL and _key(it.message) in unknown
@@ -303,35 +323,40 @@ def _messages(remains: Remains, unknown: set[str]) -> list[tuple[object, ...]]:
             it.message.tool_call_id,
             tuple(call.id for call in it.message.tool_calls or ()),
         )
-        for it in records
+        for thread_id, view in remains.views.items()
+        for it in view.messages
     ]
 
 
 def _endings(remains: Remains) -> dict[str, tuple[object, ...]]:
     return {
-        id_: (run.status, type(run.termination).__name__, run.steps, run.final_output)
+        id_: (run.status, type(run.termination).__name__, run.steps, run.final_output, run.usage)
         for id_, run in remains.runs.items()
     }
 
 
 def _events(remains: Remains) -> Counter[tuple[str | None, str]]:
-    events = remains.view.events if remains.view is not None else ()
+    events = (it for view in remains.views.values() for it in view.events)
     return Counter((it.run_id, _kind(it.event)) for it in events)
 
 
 def _dead(remains: Remains) -> set[str]:
-    dispatches = remains.view.dispatches if remains.view is not None else ()
+    dispatches = (it for view in remains.views.values() for it in view.dispatches)
     return {it.run_id for it in dispatches if it.status is DispatchStatus.DEAD_LETTER}
 
 
-def _state(remains: Remains) -> dict[str, str]:
-    return dict(remains.view.state) if remains.view is not None else {}
+def _state(remains: Remains) -> dict[tuple[str, str], str]:
+    return {
+        (thread_id, key): digest
+        for thread_id, view in remains.views.items()
+        for key, digest in view.state.items()
+    }
 
 
 def attempts(remains: Remains) -> Counter[str]:
     """How often each run was tried at most under one dispatch."""
     counts: Counter[str] = Counter()
-    for it in remains.view.dispatches if remains.view is not None else ():
+    for it in (it for view in remains.views.values() for it in view.dispatches):
         counts[it.run_id] = max(counts[it.run_id], it.attempt_count)
     return counts
 

@@ -22,11 +22,14 @@ from awaken.stores.sqlite import SqliteStore
 from awaken.stores.sqlite.clock import moment
 
 from .agents import LEDGER, Door, made
+from .delegation_agents import delegating
 from .doomed import DoomedStore
 from .history import Log
 
 STORE, ACKS, POINTS, EFFECTS = "store.db", "acks", "points", "effects"
 GENERATION_MS = 60_000
+SHUT = "shut"
+"""Told to clients who may be sure that whatever is behind the door is stopped."""
 QUIET_S = 8
 
 CONFIG: dict[str, Any] = {
@@ -39,21 +42,28 @@ CONFIG: dict[str, Any] = {
     "retention_ms": None,
     "max_attempts": 6,
     "unknown_agent_ms": 0,
+    "relay_ms": 15,
+    "relay_base_ms": 1,
+    "relay_cap_ms": 4,
 }
 
 
 class World:
-    """One process: generation 0 plays a scenario first, later ones go on after its death."""
+    """One process: generation 0 plays a scenario first, later ones go on after its death.
 
-    def __init__(self, folder: Path, fd: int, generation: int) -> None:
+    Several processes of one generation have names.
+    """
+
+    def __init__(self, folder: Path, fd: int, generation: int, name: str = "") -> None:
         self.generation = generation
+        self._name = name
         self._folder = folder
         self._log = Log(fd)
         self._clock = _LaterClock(generation * GENERATION_MS)
         self._runtimes = 0
         self.acks = folder / ACKS
         os.environ[LEDGER] = str(folder / EFFECTS)
-        Door.is_open, Door.visitors = True, 0
+        Door.is_open, Door.visitors = not self.has(SHUT), 0
 
     def runtime(
         self,
@@ -65,9 +75,9 @@ class World:
         """A runtime like a process of its own; one that is not able has no agents to execute."""
         self._runtimes += 1
         store = SqliteStore(self._folder / STORE, self._clock.moment)
-        name = f"g{self.generation}n{self._runtimes}"
+        name = f"g{self.generation}{self._name}n{self._runtimes}"
         return AgentRuntime(
-            made() if is_able else (),
+            [*made(), *delegating()] if is_able else (),
             store=DoomedStore(store, self._log, name, faults),  # type: ignore[arg-type]
             clock=self._clock,
             has_worker=is_able,
@@ -85,14 +95,16 @@ class World:
 
 
 async def quiet(store: Store) -> None:
-    """Wait until nothing is queued, claimed or running."""
+    """Wait until nothing is queued, claimed, running or yet to be carried out."""
     async with asyncio.timeout(QUIET_S):
-        while not await _is_quiet(store):
+        # Twice: what a run asked for when it ended was not there when it was looked for.
+        while not (await _is_quiet(store) and await _is_quiet(store)):
             await asyncio.sleep(0.003)
 
 
 async def _is_quiet(store: Store) -> bool:
-    if await store.count_queued():
+    """Whether nothing is found in any place; in the order in which work moves from one on."""
+    if await store.list_outbox(limit=1) or await store.count_queued():
         return False
     claimed = await store.list_dispatches(DispatchQuery(status=DispatchStatus.CLAIMED, limit=1))
     running = await store.list_runs(RunQuery(status=RunStatus.RUNNING, limit=1))

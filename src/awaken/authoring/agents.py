@@ -12,7 +12,7 @@ from awaken.contracts.errors import DuplicateRegistration, InvalidSpec
 from awaken.contracts.inference import ContextWindowPolicy, ModelClient, ReasoningEffort
 from awaken.contracts.models import ModelPool, ModelSpec
 from awaken.contracts.plugins import Plugin
-from awaken.contracts.specs import AgentSpec, StopCondition
+from awaken.contracts.specs import AgentSpec, RemoteEndpoint, StopCondition
 from awaken.contracts.tools import Tool
 
 from .functions import as_tool
@@ -39,8 +39,10 @@ class Agent:
     """
 
     id: str
-    model: str | ModelSpec | ModelPool | ModelClient = field(kw_only=True)
+    model: str | ModelSpec | ModelPool | ModelClient = field(kw_only=True, default="")
     """`provider:model` or the id of a registered one, a model, a pool, or a client of its own."""
+    endpoint: RemoteEndpoint | None = field(kw_only=True, default=None)
+    """Where it executes, when that is not here; then it has no model here."""
     instructions: str = field(kw_only=True, default="")
     tools: Sequence[Tool | Callable[..., Any]] = field(kw_only=True, default=())
     plugins: Sequence[Plugin] = field(kw_only=True, default=())
@@ -97,6 +99,7 @@ def _spec(agent: Agent) -> AgentSpec:
         "budgets": agent.budgets,
         "parallel_tools": agent.parallel_tools,
         "delegates": agent.delegates,
+        "endpoint": agent.endpoint,
         "sections": _sections(agent),
     }
     try:
@@ -113,7 +116,8 @@ def _model_id(agent: Agent) -> str:
     if isinstance(model, ModelSpec | ModelPool):
         return model.id
     if isinstance(model, str):
-        return model if model.strip() else _refuse(agent, "model", "it is blank")
+        is_named = bool(model.strip()) or (not model and agent.endpoint is not None)
+        return model if is_named else _refuse(agent, "model", "it is blank")
     if isinstance(model, ModelClient) and not isinstance(model, type):
         return f"{agent.id}:model"
     _refuse(agent, "model", "it is no model id, no ModelSpec, no ModelPool and no ModelClient")

@@ -1,23 +1,18 @@
 """The local backend: a run executes in this process, in the agent loop."""
 
-from typing import cast
-
-from awaken.contracts.backends import (
-    BackendCapabilities,
+from awaken.contracts.backend_errors import BackendExecutionFailed
+from awaken.contracts.backend_requests import (
+    BackendAbortRequest,
+    BackendDelegateRunRequest,
+    BackendRootRunRequest,
+)
+from awaken.contracts.backend_results import (
     BackendRunOutput,
     BackendRunResult,
-    BackendRunStatus,
-    RootRun,
+    backend_status,
 )
-from awaken.contracts.lifecycle import (
-    Blocked,
-    Cancelled,
-    Failed,
-    Stopped,
-    Suspended,
-    Termination,
-    reason_text,
-)
+from awaken.contracts.backends import BackendCapabilities
+from awaken.contracts.lifecycle import Suspended
 from awaken.runtime.loop import run_loop
 from awaken.runtime.run import Run
 
@@ -25,44 +20,45 @@ _FULL = BackendCapabilities()
 
 
 class LocalBackend:
-    """Executes prepared runs with everything the runtime can do."""
+    """Executes prepared runs with everything the runtime can do.
+
+    A delegate is a run of its own: its state, inbox and identity are its alone, and nothing it
+    does is visible in its parent's state.
+    """
 
     def capabilities(self) -> BackendCapabilities:
         """The full set."""
         return _FULL
 
-    async def execute_root(self, run: RootRun) -> BackendRunResult:
+    async def execute_root(self, request: BackendRootRunRequest) -> BackendRunResult:
         """Drive the loop to the run's end or its suspension."""
-        local = cast(Run, run)
-        termination = await run_loop(local)
-        status, message = status_of(termination)
-        identity = local.identity
-        is_waiting = isinstance(termination, Suspended)
-        return BackendRunResult(
-            agent_id=identity.active_agent_id or identity.agent_id,
-            run_id=identity.run_id,
-            thread_id=identity.thread_id,
-            status=status,
-            termination=termination,
-            message=message,
-            response=local.response,
-            output=BackendRunOutput(text=local.response or None),
-            steps=local.record.steps,
-            usage=local.usage,
-            tickets=tuple(local.tickets.values()) if is_waiting else (),
-        )
+        return await _driven(request)
+
+    async def execute_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
+        """Drive the loop of a run that another run asked for."""
+        return await _driven(request)
+
+    async def abort(self, request: BackendAbortRequest) -> None:
+        """Nothing runs anywhere else."""
 
 
-def status_of(termination: Termination) -> tuple[BackendRunStatus, str | None]:
-    """How a local termination looks to whoever delegated the run."""
-    match termination:
-        case Cancelled():
-            return BackendRunStatus.CANCELLED, None
-        case Suspended():
-            return BackendRunStatus.SUSPENDED, None
-        case Failed(message=message):
-            return BackendRunStatus.FAILED, message
-        case Stopped() | Blocked():
-            return BackendRunStatus.FAILED, reason_text(termination)
-        case _:
-            return BackendRunStatus.COMPLETED, None
+async def _driven(request: BackendRootRunRequest | BackendDelegateRunRequest) -> BackendRunResult:
+    run = request.local
+    if not isinstance(run, Run):
+        raise BackendExecutionFailed(problem="the local backend needs a run of this process")
+    termination = await run_loop(run)
+    status, message = backend_status(termination)
+    identity = run.identity
+    return BackendRunResult(
+        agent_id=identity.active_agent_id or identity.agent_id,
+        run_id=identity.run_id,
+        thread_id=identity.thread_id,
+        status=status,
+        termination=termination,
+        message=message,
+        response=run.response,
+        output=BackendRunOutput(text=run.response or None),
+        steps=run.record.steps,
+        usage=run.usage,
+        tickets=tuple(run.tickets.values()) if isinstance(termination, Suspended) else (),
+    )

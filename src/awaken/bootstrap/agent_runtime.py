@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from awaken.authoring.agents import Agent
-from awaken.contracts.backends import ExecutionBackend
+from awaken.contracts.backends import ExecutionBackend, ExecutionBackendFactory
 from awaken.contracts.budgets import Budget, PriceList
 from awaken.contracts.bus import Bus
 from awaken.contracts.clock import Clock, IdSource
@@ -22,6 +22,7 @@ from awaken.contracts.models import ModelPool, ModelSpec, ProviderSpec
 from awaken.contracts.plugins import Plugin
 from awaken.contracts.profile import ProfileStore
 from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Page, Q, RunQuery, at_cursor
+from awaken.contracts.remote_registries import LOCAL_NAME, RemoteRegistry, RemoteStatus
 from awaken.contracts.runs import (
     DecisionReceipt,
     RunRecord,
@@ -32,6 +33,7 @@ from awaken.contracts.runs import (
 from awaken.contracts.specs import AgentSpec
 from awaken.contracts.storage import Store
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
+from awaken.contracts.tasks import TaskRecord
 from awaken.contracts.tools import Tool
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.receipts import SubmitReceipt
@@ -44,14 +46,18 @@ from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.run import Services
 from awaken.runtime.system import SystemClock, Uuid7Source
 from awaken.services.control import RunControl
+from awaken.services.discovery import Discovery, with_remotes
 from awaken.services.following import Following
 from awaken.services.view import Desk, TenantView
 
 from .arguments import check_names, check_optional_text, check_text, converted
+from .backends import Backends
 from .decisions import DecisionOptions, NamedDecision, decision_on, named_decisions
 from .node import Node
+from .post_room import PostRoom
 from .providers import Connections, provider_clients
 from .registries import named, registry_set
+from .remotes import checked_remotes
 from .requests import (
     Input,
     RunOptions,
@@ -88,6 +94,10 @@ class RuntimeOptions(TypedDict, total=False):
     """Leases, retries and bounds of durable work."""
     bus: Bus
     """Carries signals between processes; absent: the one that fits the store."""
+    remotes: Iterable[RemoteRegistry]
+    """Servers whose agents can be named as `registry/agent`, once their cards were read."""
+    local_name: str
+    """What the agents of this runtime are called where registries are named; absent: `local`."""
     has_worker: bool
     """Whether to execute what is queued; by default on every store that outlives the process."""
 
@@ -113,7 +123,7 @@ class AgentRuntime:
         tools: Iterable[Tool | Callable[..., Any]] = (),
         plugins: Iterable[Plugin] = (),
         providers: Mapping[str, ModelClient | ProviderSpec] | None = None,
-        backends: Mapping[str, ExecutionBackend] | None = None,
+        backends: Mapping[str, ExecutionBackend | ExecutionBackendFactory] | None = None,
         store: Store | str | None = None,
         **options: Unpack[RuntimeOptions],
     ) -> None:
@@ -122,9 +132,14 @@ class AgentRuntime:
         models = options.get("models", ())
         self._connections = Connections()
         clients = provider_clients(named("providers", providers or {}), self._connections)
-        registries = registry_set(agents, tools, plugins, clients, backends or {}, models)
-        self.registry = RegistryHandle(registries)
         self._clock = options.get("clock") or SystemClock()
+        self._backends = Backends(backends or {}, self._clock)
+        places = self._backends.by_name
+        remotes = checked_remotes(options.get("remotes", ()))
+        registries = registry_set(agents, tools, plugins, clients, places, models)
+        registries = with_remotes(registries, remotes, options.get("local_name", LOCAL_NAME))
+        self.registry = RegistryHandle(registries)
+        self._discovery = Discovery(self.registry, remotes, self._backends, self._clock)
         ids = options.get("ids") or Uuid7Source()
         self.store = opened_store(store)
         config = converted("mailbox", options.get("mailbox") or MailboxConfig(), MailboxConfig)
@@ -146,6 +161,7 @@ class AgentRuntime:
                 health=self._health,
                 prices=options.get("prices") or KnownPrices(self._clock),
                 budgets=checked_budgets(options.get("budgets", ())),
+                may_rest=self.store.is_shared or self._may_work,
             ),
             self._node.leases,
         )
@@ -158,6 +174,8 @@ class AgentRuntime:
             clock=self._clock,
             ids=ids,
         )
+        self._post_room = PostRoom(self._engine, self._control, self._node.mailbox)
+        self._post_room.on_queued = self._have_worked
         self._servers: list[ServerApp] = []
         self._is_open = False
 
@@ -165,6 +183,10 @@ class AgentRuntime:
         await self._node.open()
         self._desk.following.open()
         self._is_open = True
+        await self._discovery.open()
+        if self.store.is_shared:
+            # What a process that died has left to be sent is sent now.
+            self._post_room.open()
         if self._has_worker:
             self._node.start_worker(self._engine)
         return self
@@ -184,8 +206,10 @@ class AgentRuntime:
 
     async def _close(self) -> None:
         try:
+            await self._discovery.close()
             await self._node.close(self._stop_runs)
         finally:
+            await self._backends.close()
             await self._connections.close()
 
     def _have_worked(self) -> None:
@@ -197,6 +221,7 @@ class AgentRuntime:
         try:
             await self._engine.close()
         finally:
+            await self._post_room.close()
             await self._health.close()
 
     def asgi(self, config: "ServerConfig | None" = None) -> "ServerApp":
@@ -384,6 +409,15 @@ class AgentRuntime:
         """
         check_text("thread_id", thread_id)
         return await self._engine.undo_compaction(thread_id)
+
+    def remotes(self) -> tuple[RemoteStatus, ...]:
+        """How the remote registries stand: what was found, when, and what went wrong since."""
+        return self._discovery.status()
+
+    async def tasks(self, thread_id: str) -> tuple[TaskRecord, ...]:
+        """List the background tasks that runs of a thread have started, newest first."""
+        check_text("thread_id", thread_id)
+        return await self._engine.tasks.tasks_of(thread_id)
 
     async def tickets(self, thread_id: str | None = None) -> tuple[Ticket, ...]:
         """List the open tickets, oldest first."""

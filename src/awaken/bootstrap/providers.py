@@ -31,7 +31,7 @@ class Connections:
     def pool(self) -> Any:
         """The pool; aiohttp is imported here and not before."""
         if self._pool is None:
-            self._pool = _imported("http.pool", "HttpPool")()
+            self._pool = importlib.import_module("awaken.outbound.pool").HttpPool()
         return self._pool
 
     async def close(self) -> None:

@@ -9,7 +9,7 @@ from awaken.authoring.agents import Agent
 from awaken.authoring.functions import as_tool
 from awaken.authoring.plugin_names import plugin_problem
 from awaken.backends.local import LocalBackend
-from awaken.contracts.backends import ExecutionBackend
+from awaken.contracts.backends import ExecutionBackend, ExecutionBackendFactory
 from awaken.contracts.errors import DuplicateRegistration, InvalidInput, InvalidSpec
 from awaken.contracts.inference import ModelClient
 from awaken.contracts.models import ModelPool, ModelSpec, ProviderSpec
@@ -31,7 +31,7 @@ def registry_set(
     tools: Iterable[Tool | Callable[..., Any]],
     plugins: Iterable[Plugin],
     providers: Mapping[str, ModelClient],
-    backends: Mapping[str, ExecutionBackend],
+    backends: Mapping[str, ExecutionBackend | ExecutionBackendFactory],
     models: Iterable[ModelSpec | ModelPool] = (),
 ) -> RegistrySet:
     """Collect everything by id.
@@ -50,7 +50,7 @@ def registry_set(
         models=_models(written, models),
         providers={"scripted": ScriptedProvider(), **_providers(providers)},
         plugins=_by_id("Plugin", ((plugin.name, plugin) for plugin in _plugins(plugins))),
-        backends={"local": LocalBackend(), **_backends(backends)},
+        backends={"local": LocalBackend(), **backends},
     )
 
 
@@ -133,14 +133,6 @@ def _providers(providers: Mapping[str, ModelClient]) -> Mapping[str, ModelClient
             problem = f"a {kind} is no ProviderSpec and no ModelClient (`name`, `stream(…)`)"
             raise InvalidInput(what=f"provider '{name}'", problem=problem)
     return providers
-
-
-def _backends(backends: Mapping[str, ExecutionBackend]) -> Mapping[str, ExecutionBackend]:
-    for name, backend in named("backends", backends).items():
-        if isinstance(backend, type) or not hasattr(backend, "execute_root"):
-            problem = f"{backend!r} is no ExecutionBackend"
-            raise InvalidInput(what=f"backend '{name}'", problem=problem)
-    return backends
 
 
 def named(kind: str, things: Any) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
 from awaken import __version__
+from awaken.outbound.guard import Outbound
 from awaken.protocols.a2a.routes import a2a_protocol
 from awaken.protocols.ag_ui.routes import ROUTES as AG_UI
 from awaken.protocols.ai_sdk.routes import ROUTES as AI_SDK
@@ -17,7 +18,6 @@ from awaken.server.auth import door_of
 from awaken.server.config import ServerConfig
 from awaken.server.environment import with_environment
 from awaken.services.view import Desk
-from awaken.transport.outbound import Outbound
 from awaken.transport.routes import WireProtocol
 
 

@@ -1,7 +1,7 @@
 """Upgrade safety: which unfinished runs of a store would not go on with these agents, and why.
 
-Only reads. The store must have the schema of this version. Models are left out of it: they can
-be changed under a run at any time.
+Only reads. The store must have the schema of this version. Models and backends are left out of
+it: they can be changed under a run at any time.
 """
 
 import dataclasses
@@ -21,6 +21,7 @@ from awaken.contracts.record import Record
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.specs import AgentSpec
 from awaken.contracts.storage import Checkout, Store
+from awaken.contracts.tasks import SUB_AGENT
 from awaken.contracts.threads import Thread
 from awaken.contracts.tools import Tool
 from awaken.runtime.resolution.registry import RegistrySnapshot
@@ -72,8 +73,8 @@ async def check_upgrade(
         InvalidSpec: The agents themselves cannot be accepted.
         StorageError: The store does not answer.
     """
-    modelless = [_without_model(agent) for agent in agents]
-    snapshot = RegistrySnapshot(1, registry_set(modelless, tools, plugins, {}, {}))
+    bare = [_without_model(agent) for agent in agents]
+    snapshot = RegistrySnapshot(1, registry_set(bare, tools, plugins, {}, {}))
     checker = _Checker(store, Resumability(snapshot))
     found = [run async for run in checker.runs()]
     stranded = tuple(run for run in found if run.problems)
@@ -82,8 +83,8 @@ async def check_upgrade(
 
 def _without_model(agent: Agent | AgentSpec) -> Agent | AgentSpec:
     if isinstance(agent, AgentSpec):
-        return msgspec.structs.replace(agent, model_id="scripted")
-    return dataclasses.replace(agent, model="scripted")
+        return msgspec.structs.replace(agent, model_id="scripted", endpoint=None)
+    return dataclasses.replace(agent, model="scripted", endpoint=None)
 
 
 class _Checker:
@@ -116,6 +117,9 @@ class _Checker:
             problems = self._resumability.problems(agent_id, checkout, records)
         except CorruptRecord as error:
             problems = [str(error)]
+        if record.task is not None and record.task.task_type != SUB_AGENT:
+            # A function's task never outlives its process; its owner hears of that, and goes on.
+            problems = []
         return UnfinishedRun(
             run_id=record.run_id,
             thread_id=record.thread_id,

@@ -56,6 +56,8 @@ def _show(event: AgentEvent) -> None:
             typer.echo(f"[{name} {arguments}]")
         case ToolCallDone(outcome=ToolCallOutcome.FAILED, result=result):
             typer.echo(f"[failed: {result.message}]")
+        case RunFinish(awaits_tasks=True):
+            typer.echo("\n[waits for its tasks]")
         case RunFinish(termination=Failed(message=message)):
             typer.echo(f"\n[failed: {message}]")
         case RunFinish(termination=Stopped() as stopped):

@@ -1,4 +1,4 @@
-"""`awaken dead-letters`: deliveries whose attempts are used up."""
+"""`awaken dead-letters`: deliveries, and orders of commits, whose attempts are used up."""
 
 from typing import Annotated
 
@@ -6,7 +6,8 @@ import typer
 
 from awaken.contracts.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.errors import RecordNotFound
-from awaken.contracts.queries import DispatchQuery
+from awaken.contracts.queries import DispatchQuery, page_of
+from awaken.contracts.storage import OutboxEntry
 
 from .command_line import new_app
 from .desk import Desk, at_desk
@@ -15,15 +16,34 @@ from .printing import moment, plain, short
 
 app = new_app("Deliveries whose attempts are used up.")
 
+OfOutbox = Annotated[
+    bool,
+    typer.Option(
+        "--outbox",
+        help="Orders instead: letters, reports and stops that commits of a thread asked for.",
+    ),
+]
+
 
 @app.command("list")
 @at_desk()
 async def list_dead_letters(
-    desk: Desk, thread: OfThread = None, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
+    desk: Desk,
+    thread: OfThread = None,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = None,
+    *,
+    is_outbox: OfOutbox = False,
 ) -> None:
     """List dead letters, oldest first."""
-    wanted = DispatchQuery(thread_id=thread, status=DispatchStatus.DEAD_LETTER, limit=limit)
-    page = await desk.store.list_dispatches(placed(wanted, cursor))
+    dead = DispatchQuery(thread_id=thread, status=DispatchStatus.DEAD_LETTER, limit=limit)
+    wanted = placed(dead, cursor)
+    if is_outbox:
+        found = await desk.mailbox.dead_orders(thread)
+        items = found[wanted.offset : wanted.offset + wanted.limit]
+        desk.show_page(page_of(items, len(found), wanted), _ORDER_HEAD, _order_row)
+        return
+    page = await desk.store.list_dispatches(wanted)
     desk.show_page(page, ("DISPATCH", "THREAD", "RUN", "ENDED", "LAST ERROR"), _row)
 
 
@@ -31,15 +51,29 @@ async def list_dead_letters(
 @at_desk()
 async def replay(
     desk: Desk,
-    dispatch_id: Annotated[str, typer.Argument(metavar="ID", help="The dead letter's id.")],
+    dead_id: Annotated[str, typer.Argument(metavar="ID", help="The dead letter's id.")],
+    *,
+    is_outbox: OfOutbox = False,
 ) -> None:
     """Queue a dead letter again, with all its attempts; it works once."""
+    await (_retry_order(desk, dead_id) if is_outbox else _replay_dispatch(desk, dead_id))
+
+
+async def _replay_dispatch(desk: Desk, dispatch_id: str) -> None:
     try:
         receipt = await desk.mailbox.replay_dead_letter(dispatch_id)
     except RecordNotFound as error:
         raise missing("Dispatch", dispatch_id, "dead-letters list") from error
     text = f"Queued '{plain(dispatch_id)}' again as dispatch '{plain(receipt.dispatch_id)}'."
     desk.show(receipt, text)
+
+
+async def _retry_order(desk: Desk, entry_id: str) -> None:
+    try:
+        entry = await desk.mailbox.retry_order(entry_id)
+    except RecordNotFound as error:
+        raise missing("Dead order", entry_id, "dead-letters list --outbox") from error
+    desk.show(entry, f"Order '{plain(entry_id)}' is tried again.")
 
 
 def _row(dispatch: RunDispatch) -> tuple[object, ...]:
@@ -50,3 +84,12 @@ def _row(dispatch: RunDispatch) -> tuple[object, ...]:
         moment(dispatch.completed_at or dispatch.updated_at),
         short(dispatch.last_error),
     )
+
+
+_ORDER_HEAD = ("ORDER", "KIND", "ABOUT", "ATTEMPTS", "LAST ERROR")
+
+
+def _order_row(entry: OutboxEntry) -> tuple[object, ...]:
+    payload = entry.payload if isinstance(entry.payload, dict) else {}
+    thread_id = payload.get("thread_id") or payload.get("parent_thread_id")
+    return entry.entry_id, entry.kind, short(thread_id), entry.attempts, short(entry.error)

@@ -11,7 +11,10 @@ _RESTS = (RunStatus.WAITING, RunStatus.DONE)
 
 
 class FinishedRuns:
-    """A `Bus` around another one; reports each run of this process that has ended or waits."""
+    """A `Bus` around another one; reports each run of this process that rests.
+
+    It has ended or waits for somebody; one that waits for its own tasks goes on by itself.
+    """
 
     def __init__(self, bus: Bus, store: Store, report: Callable[[RunRecord], None]) -> None:
         self._bus = bus
@@ -32,7 +35,7 @@ class FinishedRuns:
         if signal.kind is not SignalKind.RUN_CHANGED or signal.run_id is None:
             return
         run = await self._store.load_run(signal.run_id)
-        if run is not None and run.status in _RESTS:
+        if run is not None and run.status in _RESTS and not run.awaits_tasks:
             self._report(run)
 
     def subscribe(self, listener: Callable[[Signal], None]) -> Unsubscribe:

@@ -99,7 +99,7 @@ def _about(run: RunRecord) -> str:
             ("status", run.status),
             ("ended by", ending_text(run.termination)),
             ("waits because of", waiting and waiting.reason),
-            ("message", waiting and short(waiting.message, 1000)),
+            ("message", waiting and short(waiting.question or waiting.message, 1000)),
             ("parent run", run.parent_run_id),
             ("dispatch", run.dispatch_id),
             ("steps", run.steps),

@@ -1,15 +1,20 @@
 """Execution backends: where a run executes, and what it can do there."""
 
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol, runtime_checkable
 
+from .backend_requests import (
+    BackendAbortRequest,
+    BackendDelegateContinuation,
+    BackendDelegatePersistence,
+    BackendDelegateRunRequest,
+    BackendRootRunRequest,
+)
+from .backend_results import BackendRunResult
 from .errors import UnsupportedFeature
-from .identity import RunIdentity
-from .inference import TokenUsage
-from .lifecycle import RunStatus, Termination, reason_text, status_after
 from .record import Record
 from .runs import RunRequest
-from .suspension import Ticket
+from .specs import RemoteEndpoint
 
 
 class CancellationCapability(StrEnum):
@@ -19,6 +24,22 @@ class CancellationCapability(StrEnum):
     COOPERATIVE_TOKEN = "cooperative_token"
     REMOTE_ABORT = "remote_abort"
     COOPERATIVE_TOKEN_AND_REMOTE_ABORT = "cooperative_token_and_remote_abort"
+
+    @property
+    def has_token(self) -> bool:
+        """Whether the backend looks at the run's cancellation itself."""
+        return self in (
+            CancellationCapability.COOPERATIVE_TOKEN,
+            CancellationCapability.COOPERATIVE_TOKEN_AND_REMOTE_ABORT,
+        )
+
+    @property
+    def has_abort(self) -> bool:
+        """Whether the other side has to be told to stop."""
+        return self in (
+            CancellationCapability.REMOTE_ABORT,
+            CancellationCapability.COOPERATIVE_TOKEN_AND_REMOTE_ABORT,
+        )
 
 
 class ContinuationCapability(StrEnum):
@@ -92,6 +113,29 @@ class BackendCapabilities(Record, frozen=True, kw_only=True):
             missing.append("continuation")
         return missing
 
+    def unsupported_delegate_features(self, request: BackendDelegateRunRequest) -> list[str]:
+        """Name what a delegated run needs and the backend lacks, always in the same order."""
+        missing = []
+        if request.policy.persistence is not BackendDelegatePersistence.EPHEMERAL:
+            missing.append("delegate_persistence")
+        is_continued = request.policy.continuation is not BackendDelegateContinuation.DISABLED
+        if is_continued and self.continuation is ContinuationCapability.NONE:
+            missing.append("continuation")
+        return missing
+
+
+def check_delegate_request(
+    capabilities: BackendCapabilities, request: BackendDelegateRunRequest
+) -> None:
+    """Refuse a delegated run that the backend cannot serve.
+
+    Raises:
+        UnsupportedFeature: Naming everything that is missing.
+    """
+    missing = capabilities.unsupported_delegate_features(request)
+    if missing:
+        raise UnsupportedFeature(agent_id=request.agent_id, features=", ".join(missing))
+
 
 def check_root_request(
     capabilities: BackendCapabilities, agent_id: str, request: RunRequest, *, continues: bool
@@ -106,97 +150,51 @@ def check_root_request(
         raise UnsupportedFeature(agent_id=agent_id, features=", ".join(missing))
 
 
-class BackendRunStatus(StrEnum):
-    """How a backend says a run went."""
-
-    COMPLETED = "completed"
-    WAITING_INPUT = "waiting_input"
-    WAITING_AUTH = "waiting_auth"
-    SUSPENDED = "suspended"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    TIMEOUT = "timeout"
-
-    def run_status(self, termination: Termination) -> RunStatus:
-        """The durable run status."""
-        if self is BackendRunStatus.COMPLETED:
-            return status_after(termination)
-        return RunStatus.WAITING if self in _WAITING_REASONS else RunStatus.DONE
-
-    def status_reason(self, termination: Termination) -> str:
-        """The durable reason, for people."""
-        if self is BackendRunStatus.COMPLETED:
-            return reason_text(termination)
-        return _WAITING_REASONS.get(self) or _DONE_REASONS[self]
-
-    def label(self, termination: Termination) -> str:
-        """The status that `run_finish` shows."""
-        if self is BackendRunStatus.COMPLETED:
-            return status_after(termination).value
-        return self.value
-
-
-_WAITING_REASONS = {
-    BackendRunStatus.WAITING_INPUT: "input_required",
-    BackendRunStatus.WAITING_AUTH: "auth_required",
-    BackendRunStatus.SUSPENDED: "suspended",
-}
-_DONE_REASONS = {
-    BackendRunStatus.FAILED: "error",
-    BackendRunStatus.CANCELLED: "cancelled",
-    BackendRunStatus.TIMEOUT: "timeout",
-}
-
-
-class BackendOutputArtifact(Record, frozen=True, kw_only=True):
-    """A file or object that a remote run produced."""
-
-    content: Any
-    id: str | None = None
-    name: str | None = None
-    media_type: str | None = None
-
-
-class BackendRunOutput(Record, frozen=True, kw_only=True):
-    """Everything a run gave back besides events."""
-
-    text: str | None = None
-    artifacts: tuple[BackendOutputArtifact, ...] = ()
-    raw: Any = None
-
-
-class BackendRunResult(Record, frozen=True, kw_only=True):
-    """How a run on a backend ended."""
-
-    agent_id: str
-    run_id: str
-    thread_id: str
-    status: BackendRunStatus
-    termination: Termination
-    message: str | None = None
-    response: str = ""
-    output: BackendRunOutput = BackendRunOutput()
-    steps: int = 0
-    usage: TokenUsage = TokenUsage()
-    tickets: tuple[Ticket, ...] = ()
-
-
-class RootRun(Protocol):
-    """A prepared run that a backend is asked to execute; the runtime's own object."""
-
-    identity: RunIdentity
-
-
 class ExecutionBackend(Protocol):
     """Executes runs.
 
-    `execute_root` must end with exactly one terminal event, and must let cancellation pass.
+    A backend says what it can do before a run is admitted, and is never asked for more. Everything
+    it waits for must let cancellation pass. What it raises ends the run as failed; the errors of
+    `backend_errors` say why in a way that programs can read.
     """
 
     def capabilities(self) -> BackendCapabilities:
         """What the backend can do; read before a run is admitted."""
         ...
 
-    async def execute_root(self, run: RootRun) -> BackendRunResult:
-        """Execute a prepared run to its end or its suspension."""
+    async def execute_root(self, request: BackendRootRunRequest) -> BackendRunResult:
+        """Execute a run that somebody asked for, to its end or until it waits."""
+        ...
+
+    async def execute_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
+        """Execute a run that another run asked for, to its end or until it waits."""
+        ...
+
+    async def abort(self, request: BackendAbortRequest) -> None:
+        """Stop at the other side what a run had started there; nothing there is no error."""
+        ...
+
+
+@runtime_checkable
+class ExecutionBackendFactory(Protocol):
+    """Makes backends for the endpoints that agents name."""
+
+    def validate(self, endpoint: RemoteEndpoint) -> None:
+        """Check an endpoint without asking anybody.
+
+        Raises:
+            InvalidBackendConfig: It cannot be used; says why.
+        """
+        ...
+
+    def build(self, endpoint: RemoteEndpoint) -> ExecutionBackend:
+        """Make the backend of a validated endpoint.
+
+        Raises:
+            InvalidBackendConfig: It cannot be used; says why.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections and processes of every backend that was made."""
         ...

@@ -72,6 +72,13 @@ class Amount(Record, frozen=True, kw_only=True):
     """Billionths of a US dollar."""
     ms: int = 0
 
+    @classmethod
+    def of(cls, usage: TokenUsage) -> "Amount":
+        """Usage as an amount; negative counts are none."""
+        counts = (usage.prompt_tokens, usage.completion_tokens)
+        tokens = sum(max(0, count or 0) for count in counts)
+        return cls(tokens=tokens, nanos=max(0, usage.cost_nanos or 0))
+
     def plus(self, other: "Amount") -> "Amount":
         """Add two amounts."""
         return Amount(

@@ -105,6 +105,12 @@ class RunDispatch(Record, frozen=True, kw_only=True):
             raise ValueError(message)
 
     @property
+    def is_news(self) -> bool:
+        """Whether it only tells what a task or another agent says; no interrupt drops that."""
+        messages = self.request.messages
+        return bool(messages) and all(message.sender is not None for message in messages)
+
+    @property
     def is_spent(self) -> bool:
         """Whether every attempt was used; a spent dispatch is buried, not executed."""
         return self.attempt_count > self.max_attempts

@@ -11,7 +11,7 @@ import msgspec
 from .deltas import Event, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from .identity import RunIdentity
 from .inference import TokenUsage
-from .lifecycle import Termination
+from .lifecycle import Suspended, Termination
 from .messages import Message
 from .record import Record, always
 from .suspension import ToolCallOutcome
@@ -28,13 +28,15 @@ class RunStart(Event, frozen=True, kw_only=True, tag="run_start"):
 
 
 class RunFinish(Event, frozen=True, kw_only=True, tag="run_finish"):
-    """A run ended or was suspended."""
+    """A run ended or was suspended, or rests until its background tasks have news for it."""
 
     thread_id: str
     run_id: str
     identity: RunIdentity | None = None
     result: Any = None
     termination: Termination
+    awaits_tasks: bool = False
+    """Whether the run goes on by itself, when a task of it has ended."""
 
 
 class ReasoningEncryptedValue(Event, frozen=True, kw_only=True, tag="reasoning_encrypted_value"):
@@ -194,6 +196,22 @@ encode_event = msgspec.json.Encoder().encode
 def is_terminal(event: AgentEvent) -> bool:
     """Whether nothing of this activation follows the event."""
     return isinstance(event, RunFinish | ErrorEvent)
+
+
+def ends_stream(event: AgentEvent) -> bool:
+    """Whether nothing of the run follows unless somebody asks for it."""
+    return isinstance(event, RunFinish) and not event.awaits_tasks
+
+
+def wanted_message(event: RunFinish) -> str | None:
+    """Why a run waits for a message, like `input_required`; None when it asks by tickets or ends.
+
+    Only runs at other backends wait so: they say how they wait where local ones say `waiting`.
+    """
+    result = event.result if isinstance(event.result, dict) else {}
+    if not isinstance(event.termination, Suspended) or result.get("status", "waiting") == "waiting":
+        return None
+    return str(result.get("status_reason") or result["status"])
 
 
 def extract_response(result: Any) -> str:

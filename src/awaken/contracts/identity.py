@@ -1,6 +1,8 @@
 """Who runs what, for whom, through which door."""
 
+import hashlib
 from enum import StrEnum
+from uuid import UUID
 
 import msgspec
 
@@ -42,6 +44,12 @@ def present(value: str | None) -> str | None:
     if value is None:
         return None
     return value.strip() or None
+
+
+def derived_id(*parts: str) -> str:
+    """An id that is the same whenever it is made of the same parts, and no other one's."""
+    data = b"\0".join(part.encode() for part in parts)
+    return str(UUID(bytes=hashlib.blake2b(data, digest_size=16).digest(), version=5))
 
 
 class RunIdentity(Record, frozen=True, kw_only=True):

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from .backend_requests import REMOTE_TARGETS
+from .backend_results import BackendRunOutput
 from .budgets import RUN_LEDGER, THREAD_LEDGER, Budget
 from .context_messages import ContextMessage
 from .context_state import CONTEXT_STATE
@@ -27,6 +29,7 @@ from .state import (
     StateScope,
 )
 from .suspension import ToolCallState
+from .tasks import BACKGROUND_TASKS
 from .tools import ToolDescriptor
 
 ADD_CONTEXT_MESSAGE = ScheduledActionSpec[ContextMessage](
@@ -306,6 +309,11 @@ STOP_STATS: StateKey[StopStats, StopStats] = StateKey(
     "__runtime.stop_condition_stats", default=StopStats()
 )
 
+BACKEND_OUTPUT: StateKey[BackendRunOutput, BackendRunOutput] = StateKey(
+    "__runtime_backend_output", default=BackendRunOutput(), scope=StateScope.THREAD
+)
+"""What the latest run at a remote backend gave back."""
+
 LOOP_KEYS: tuple[StateKey[Any, Any], ...] = (
     RUN_LIFECYCLE,
     TOOL_CALL_STATES,
@@ -322,4 +330,7 @@ LOOP_KEYS: tuple[StateKey[Any, Any], ...] = (
     CONTEXT_STATE,
     RUN_LEDGER,
     THREAD_LEDGER,
+    BACKGROUND_TASKS,
+    REMOTE_TARGETS,
+    BACKEND_OUTPUT,
 )

@@ -145,6 +145,8 @@ class MailboxStore(Protocol):
     ) -> Interruption:
         """Raise the thread's epoch, drop what is queued, ask for a cancel, and queue `then`.
 
+        News of tasks and other agents is not dropped; it comes after `then`, or into its run.
+
         Raises:
             DedupeConflict: The dedupe key was used for another request; nothing was changed.
             AlreadyExists: The dispatch id is used for something else; nothing was changed.

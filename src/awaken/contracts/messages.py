@@ -5,6 +5,7 @@ from typing import Any
 
 from .content import ContentBlock, Text, text_of
 from .record import Record, always
+from .usage import TokenUsage
 
 
 class Role(StrEnum):
@@ -40,6 +41,34 @@ class MessageMetadata(Record, frozen=True, kw_only=True):
     step_index: int | None = None
 
 
+class SenderKind(StrEnum):
+    """Who else than a person or a model can write into a thread."""
+
+    TASK = "task"
+    AGENT = "agent"
+
+
+class Sender(Record, frozen=True, kw_only=True):
+    """Who wrote a message that no person wrote. Only the runtime fills it in.
+
+    Such a message never takes the place of a decision that a run waits for.
+    """
+
+    kind: SenderKind
+    agent_id: str | None = None
+    thread_id: str | None = None
+    run_id: str | None = None
+    task_id: str | None = None
+    is_end: bool = False
+    """Whether it tells the end of the task."""
+    is_quiet: bool = False
+    """Whether it wakes nobody: the task was cancelled with the run that had started it."""
+    usage: TokenUsage | None = None
+    """What a task that was an agent's run has used; its owner is charged with it."""
+    hops: int = 0
+    """How many agents have written because another one wrote, since a person did."""
+
+
 class Message(Record, frozen=True, kw_only=True, gc=True, weakref=True):
     """One entry of a thread's transcript.
 
@@ -53,11 +82,18 @@ class Message(Record, frozen=True, kw_only=True, gc=True, weakref=True):
     tool_call_id: str | None = None
     visibility: Visibility = Visibility.ALL
     metadata: MessageMetadata | None = None
+    sender: Sender | None = None
 
     @property
     def text(self) -> str:
         """The text blocks, joined without a separator."""
         return text_of(self.content)
+
+    @property
+    def is_for_agent(self) -> bool:
+        """Whether an agent elsewhere is told it: a user, another agent or a task says it."""
+        is_open = self.visibility is Visibility.ALL or self.sender is not None
+        return self.role is Role.USER and is_open
 
     def marked(self, run_id: str, step_index: int | None = None) -> "Message":
         """Return the message with its producer filled in where it is absent."""
@@ -72,6 +108,7 @@ class Message(Record, frozen=True, kw_only=True, gc=True, weakref=True):
             tool_call_id=self.tool_call_id,
             visibility=self.visibility,
             metadata=metadata,
+            sender=self.sender,
         )
 
 

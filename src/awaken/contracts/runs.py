@@ -5,13 +5,14 @@ from typing import Any
 
 from .budgets import Budget
 from .errors import InvalidResume
-from .identity import Adapter, RunMode, RunOrigin
+from .identity import Adapter, RunIdentity, RunMode, RunOrigin
 from .inference import InferenceOverride, TokenUsage
-from .lifecycle import RunStatus, Termination
+from .lifecycle import RunStatus, Suspended, Termination
 from .messages import Message
 from .record import Record
 from .state import StoredValue
 from .suspension import Ticket, ToolCallResume
+from .tasks import TaskInfo
 from .tools import ToolDescriptor
 
 
@@ -33,6 +34,9 @@ class Waiting(Record, frozen=True, kw_only=True):
     ticket_ids: tuple[str, ...] = ()
     since_dispatch_id: str | None = None
     message: str | None = None
+    """Why it waits, as a word."""
+    question: str | None = None
+    """What whoever it waits for is asked, in the words of the other side."""
 
 
 class RunInput(Record, frozen=True, kw_only=True):
@@ -54,6 +58,10 @@ class RunRecord(Record, frozen=True, kw_only=True):
     parent_run_id: str | None = None
     parent_thread_id: str | None = None
     parent_tool_call_id: str | None = None
+    lineage: tuple[str, ...] = ()
+    """The agents above it, from the first; a run without a parent has none."""
+    task: TaskInfo | None = None
+    """Present when the run is a background task of its parent's thread."""
     origin: RunOrigin = RunOrigin.USER
     run_mode: RunMode = RunMode.FOREGROUND
     adapter: Adapter = Adapter.INTERNAL
@@ -78,9 +86,45 @@ class RunRecord(Record, frozen=True, kw_only=True):
     updated_at: int = 0
 
     @property
+    def identity(self) -> RunIdentity:
+        """Everything that names the run."""
+        return RunIdentity(
+            thread_id=self.thread_id,
+            run_id=self.run_id,
+            agent_id=self.agent_id,
+            active_agent_id=self.active_agent_id,
+            parent_thread_id=self.parent_thread_id,
+            parent_run_id=self.parent_run_id,
+            parent_tool_call_id=self.parent_tool_call_id,
+            dispatch_id=self.dispatch_id,
+            session_id=self.session_id,
+            transport_request_id=self.transport_request_id,
+            tenant_id=self.tenant_id,
+            origin=self.origin,
+            run_mode=self.run_mode,
+            adapter=self.adapter,
+        )
+
+    @property
     def is_resumable_waiting(self) -> bool:
         """Whether a decision or a new message can continue the run."""
         return self.status is RunStatus.WAITING and self.waiting is not None
+
+    @property
+    def awaits_tasks(self) -> bool:
+        """Whether it waits for nobody but its own background tasks, and goes on by itself.
+
+        Tasks of a remote agent are not its own: a message has to tell it of them.
+        """
+        waiting = self.waiting
+        is_for_tasks = waiting is not None and waiting.reason is WaitingReason.BACKGROUND_TASKS
+        return is_for_tasks and waiting is not None and waiting.message is None
+
+    @property
+    def awaits_message(self) -> bool:
+        """Whether it waits for somebody and has no ticket: a message lets it go on."""
+        has_tickets = self.waiting is not None and bool(self.waiting.ticket_ids)
+        return self.is_resumable_waiting and not has_tickets and not self.awaits_tasks
 
 
 class RunRequest(Record, frozen=True, kw_only=True):
@@ -100,6 +144,11 @@ class RunRequest(Record, frozen=True, kw_only=True):
     adapter: Adapter = Adapter.INTERNAL
     parent_run_id: str | None = None
     parent_thread_id: str | None = None
+    parent_tool_call_id: str | None = None
+    lineage: tuple[str, ...] = ()
+    """The agents above it, from the first."""
+    task: TaskInfo | None = None
+    """Makes the run a background task of its parent's thread."""
     continue_run_id: str | None = None
     run_id_hint: str | None = None
     dispatch_id_hint: str | None = None
@@ -110,6 +159,12 @@ class RunRequest(Record, frozen=True, kw_only=True):
     """Who pays, and owns the thread that the run creates; threads of others are not found."""
     budgets: tuple[Budget, ...] = ()
     """Limits besides those of the agent and the runtime."""
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it only tells what wakes nobody."""
+        senders = [message.sender for message in self.messages]
+        return bool(senders) and all(it is not None and it.is_quiet for it in senders)
 
 
 def used_run_id(run_id: str) -> InvalidResume:
@@ -136,8 +191,13 @@ class RunResult(Record, frozen=True, kw_only=True):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the run needs decisions to go on."""
+        """Whether the run has to hear something from outside to go on."""
         return self.status is RunStatus.WAITING
+
+    @property
+    def awaits_tasks(self) -> bool:
+        """Whether it waits for nobody but its own background tasks."""
+        return self.is_waiting and not isinstance(self.termination, Suspended)
 
 
 class DecisionReceipt(Record, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from .budgets import Budget
 from .errors import InvalidSpec, KeyCodecError
 from .inference import ContextWindowPolicy, ReasoningEffort
 from .record import StrictRecord
-from .secrets import decode_secret
+from .secrets import RedactedString, decode_secret
 
 T = TypeVar("T")
 
@@ -71,7 +71,11 @@ StopCondition = (
 
 
 class RemoteEndpoint(StrictRecord, frozen=True, kw_only=True):
-    """Where a remote agent runs."""
+    """Where a remote agent runs.
+
+    What is secret in it is shown nowhere: the values of `auth` besides its type, and those of
+    `env` in `options`, are kept as `RedactedString`s.
+    """
 
     base_url: str
     backend: str = "a2a"
@@ -85,13 +89,28 @@ class RemoteEndpoint(StrictRecord, frozen=True, kw_only=True):
             if not getattr(self, name).strip():
                 message = f"endpoint {name} must not be empty"
                 raise ValueError(message)
+        if isinstance(self.auth, dict):
+            msgspec.structs.force_setattr(self, "auth", _redacted(self.auth, but="type"))
+        # Made in code, it may be anything; its types are checked later.
+        options: Any = self.options
+        if isinstance(options, dict) and isinstance(env := options.get("env"), dict):
+            options = {**options, "env": _redacted(env)}
+            msgspec.structs.force_setattr(self, "options", options)
+
+
+def _redacted(values: dict[str, Any], but: str | None = None) -> dict[str, Any]:
+    return {
+        name: RedactedString(value) if isinstance(value, str) and name != but else value
+        for name, value in values.items()
+    }
 
 
 class AgentSpec(StrictRecord, frozen=True, kw_only=True):
     """An agent as data."""
 
     id: str
-    model_id: str
+    model_id: str = ""
+    """What answers; only an agent that executes elsewhere needs none here."""
     system_prompt: str = ""
     description: str = ""
     max_rounds: int = 16
@@ -119,6 +138,9 @@ class AgentSpec(StrictRecord, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not self.id.strip() or self.id != self.id.strip():
             message = "an agent id must not be empty or padded with spaces"
+            raise ValueError(message)
+        if not self.model_id and self.endpoint is None:
+            message = f"agent '{self.id}': it needs a model_id, or an endpoint where it executes"
             raise ValueError(message)
         if self.max_rounds < 0 or self.max_continuation_retries < 0:
             message = f"agent '{self.id}': limits must not be negative"

@@ -54,6 +54,14 @@ class OutboxEntry(Record, frozen=True, kw_only=True):
     entry_id: str
     kind: str
     payload: Any = None
+    attempts: int = 0
+    """How often it was tried in vain."""
+    due_at: int = 0
+    """Not to be tried before, by the store's clock."""
+    error: str | None = None
+    """Why the latest attempt failed."""
+    is_dead: bool = False
+    """Whether it was given up; it is kept until somebody tries it again."""
 
 
 class StreamCheckpoint(Record, frozen=True, kw_only=True):
@@ -102,6 +110,7 @@ class Commit(Record, frozen=True, kw_only=True):
     events: tuple[AgentEvent, ...] = ()
     """They belong to `run`; without one, to the thread's open run."""
     outbox: tuple[OutboxEntry, ...] = ()
+    """One that is there already is left as it is."""
 
 
 class CommitReceipt(Record, frozen=True, kw_only=True):
@@ -268,7 +277,17 @@ class EventStore(Protocol):
         ...
 
     async def list_outbox(self, *, limit: int = 100) -> tuple[OutboxEntry, ...]:
-        """Return what waits to be sent, in the order it was committed."""
+        """Return what is due to be sent, in the order it was committed."""
+        ...
+
+    async def list_dead_outbox(
+        self, thread_id: str | None = None, *, limit: int = 100
+    ) -> tuple[OutboxEntry, ...]:
+        """Return what was given up, of one thread or of all, in the order it was committed."""
+        ...
+
+    async def save_outbox(self, entry: OutboxEntry) -> bool:
+        """Keep what became of an attempt; False when the entry is not there any more."""
         ...
 
     async def delete_outbox(self, entry_ids: Sequence[str]) -> None:

@@ -29,6 +29,7 @@ from .state import (
     StateOp,
     Update,
 )
+from .sub_runs import SubRuns, TaskFunction
 from .suspension import (
     PendingToolCall,
     ResumeMode,
@@ -36,6 +37,7 @@ from .suspension import (
     Suspension,
     ToolCallResume,
 )
+from .tasks import TaskFate, TaskInfo, TaskRecord
 
 V = TypeVar("V")
 U = TypeVar("U")
@@ -131,6 +133,11 @@ class ToolChannel(Protocol):
         """Whether the run was cancelled."""
         ...
 
+    @property
+    def sub_runs(self) -> SubRuns:
+        """What the call can set going."""
+        ...
+
 
 class ToolContext:
     """Everything a tool may use, injected where a parameter is annotated with this class."""
@@ -169,6 +176,35 @@ class ToolContext:
     def cancelled(self) -> bool:
         """Whether the run was cancelled; for code that cannot await."""
         return self._channel is not None and self._channel.is_cancelled
+
+    @property
+    def sub_runs(self) -> SubRuns:
+        """Delegates, background tasks and messages to other agents.
+
+        Raises:
+            UsageError: The context belongs to no run.
+        """
+        if self._channel is None:
+            message = f"Tool '{self.tool_name}' is not called by a run; nothing can be started."
+            raise UsageError(message)
+        return self._channel.sub_runs
+
+    async def spawn(
+        self,
+        work: TaskFunction,
+        *,
+        name: str | None = None,
+        description: str = "",
+        fate: TaskFate = TaskFate.CASCADE,
+        timeout_ms: int | None = None,
+    ) -> TaskRecord:
+        """Start a function as a background task; its end is told to this thread, once.
+
+        Raises:
+            TaskError: It may not be started; nothing was.
+        """
+        task = TaskInfo(name=name, description=description, fate=TaskFate(fate))
+        return await self.sub_runs.spawn(work, task, timeout_ms=timeout_ms)
 
     @property
     def command(self) -> StateCommand:

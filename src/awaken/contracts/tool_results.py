@@ -3,6 +3,7 @@
 from enum import StrEnum
 from typing import Any
 
+from .inference import TokenUsage
 from .record import Record, always
 from .suspension import SuspendTicket, ToolCallOutcome
 
@@ -24,6 +25,8 @@ class ToolResult(Record, frozen=True, kw_only=True):
     message: str | None = None
     suspension: SuspendTicket | None = None
     metadata: dict[str, Any] = {}
+    usage: TokenUsage | None = None
+    """What models were asked for it, in another run; added to this one's."""
 
     @classmethod
     def success(cls, tool_name: str, data: Any, message: str | None = None) -> "ToolResult":

@@ -8,7 +8,7 @@ from awaken.contracts.bus import SignalKind
 from awaken.contracts.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.errors import LeaseLost, ThreadClaimed, VersionConflict
 from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.queries import LIMIT_MAX, DispatchQuery
+from awaken.contracts.queries import LIMIT_MAX, DispatchQuery, at_cursor
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.storage import Store
 from awaken.runtime.forced_end import Ending, forced_end
@@ -78,12 +78,23 @@ async def cancel_thread(services: MailboxServices, thread_id: str, cause: str) -
         return await cancel_run(services, thread.open_run_id, cause)
     if await _ask_holder(services, thread_id, cause):
         return True
-    query = DispatchQuery(thread_id=thread_id, status=DispatchStatus.QUEUED, limit=LIMIT_MAX)
     cancelled = 0
-    while page := (await store.list_dispatches(query)).items:
-        for dispatch in page:
-            cancelled += await _withdraw(services, dispatch)
+    for dispatch in await _queued(store, thread_id):
+        # News of tasks and other agents was promised to be told.
+        cancelled += not dispatch.is_news and await _withdraw(services, dispatch)
     return bool(cancelled)
+
+
+async def _queued(store: Store, thread_id: str) -> list[RunDispatch]:
+    found: list[RunDispatch] = []
+    query: DispatchQuery | None = DispatchQuery(
+        thread_id=thread_id, status=DispatchStatus.QUEUED, limit=LIMIT_MAX
+    )
+    while query is not None:
+        page = await store.list_dispatches(query)
+        found += page.items
+        query = at_cursor(query, page.next_cursor) if page.next_cursor else None
+    return found
 
 
 async def cancel_run(services: MailboxServices, run_id: str, cause: str) -> bool:

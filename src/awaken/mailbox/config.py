@@ -41,6 +41,16 @@ class MailboxConfig(StrictRecord, frozen=True, kw_only=True):
     """How often what is older than that is removed."""
     drain_ms: int = 10_000
     """How long a worker that stops lets its runs go on before it gives them back."""
+    relay_ms: int = 1_000
+    """After how long orders of commits are looked for when nobody has told of any."""
+    relay_attempts: int = 5
+    """How often an order is tried before it is given up."""
+    relay_base_ms: int = 1_000
+    """The pause after an order's first failure; it grows fivefold with each one more."""
+    relay_cap_ms: int = 120_000
+    """The longest pause between two attempts at an order."""
+    relay_timeout_ms: int = 30_000
+    """How long one attempt at an order may take."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -52,9 +62,11 @@ class MailboxConfig(StrictRecord, frozen=True, kw_only=True):
         if self.renew_ms * 2 > self.lease_ms:
             problem = f"it must be at most half of lease_ms ({self.lease_ms}), to survive one miss"
             raise InvalidInput(what="renew_ms", problem=problem)
-        if self.retry_base_ms > self.retry_cap_ms:
-            problem = f"it must not be above retry_cap_ms ({self.retry_cap_ms})"
-            raise InvalidInput(what="retry_base_ms", problem=problem)
+        for kind in ("retry", "relay"):
+            cap = getattr(self, f"{kind}_cap_ms")
+            if getattr(self, f"{kind}_base_ms") > cap:
+                problem = f"it must not be above {kind}_cap_ms ({cap})"
+                raise InvalidInput(what=f"{kind}_base_ms", problem=problem)
 
 
 _LEAST = {"retention_ms": 0, "drain_ms": 0, "unknown_agent_ms": 0}

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from awaken.contracts.bus import Bus, SignalKind
+from awaken.contracts.bus import Bus
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.dispatch import InputMode, RunDispatch
-from awaken.contracts.errors import InvalidInput, InvalidResume, UnknownRun
-from awaken.contracts.queries import DispatchQuery, Page
+from awaken.contracts.errors import InvalidInput, InvalidResume, RecordNotFound, UnknownRun
+from awaken.contracts.queries import LIMIT_MAX, DispatchQuery, Page
 from awaken.contracts.runs import DecisionReceipt, RunRecord, RunRequest
-from awaken.contracts.storage import Store
+from awaken.contracts.storage import OutboxEntry, Store
 from awaken.runtime.admission import check_id
 
 from . import cancels
@@ -128,11 +128,32 @@ class Mailbox:
         run = None if dead is None else await self._store.load_run(dead.run_id)
         if dead is None or run is None or not run.status.is_terminal:
             revived = await self._store.revive(dispatch_id, self.services.ids.new_id())
-            await self._tell_queued(revived)
+            await self.services.tell_queued(revived)
             return receipt_of(revived)
         if dead.request.continue_run_id is not None:
             raise InvalidResume(run_id=run.run_id, problem="it has ended")
         return await self._enqueue(asked_again(dead, self.services.ids))
+
+    async def dead_orders(self, thread_id: str | None = None) -> tuple[OutboxEntry, ...]:
+        """Orders of a thread's commits, or of all, that were given up; oldest first."""
+        limit = LIMIT_MAX
+        while len(found := await self._store.list_dead_outbox(thread_id, limit=limit)) == limit:
+            limit *= 10
+        return found
+
+    async def retry_order(self, entry_id: str) -> OutboxEntry:
+        """Have an order tried again that was given up, with all its attempts.
+
+        Raises:
+            RecordNotFound: No order of that id was given up.
+        """
+        check_id("order id", entry_id)
+        for dead in await self.dead_orders():
+            if dead.entry_id == entry_id:
+                again = msgspec.structs.replace(dead, attempts=0, due_at=0, is_dead=False)
+                if await self._store.save_outbox(again):
+                    return again
+        raise RecordNotFound(kind="Dead order", record_id=entry_id)
 
     async def status(self, dispatch_id: str) -> RunDispatch | None:
         """How a delivery stands, or None if there is none of that id."""
@@ -156,7 +177,7 @@ class Mailbox:
     async def _enqueue(self, dispatch: RunDispatch) -> SubmitReceipt:
         backlog = self.services.config.thread_backlog
         stored = await self._store.enqueue(dispatch, backlog_max=backlog)
-        await self._tell_queued(stored)
+        await self.services.tell_queued(stored)
         return receipt_of(stored, is_duplicate=stored.dispatch_id != dispatch.dispatch_id)
 
     async def _interrupt(self, dispatch: RunDispatch) -> SubmitReceipt:
@@ -209,12 +230,6 @@ class Mailbox:
         if run is None or run.thread_id != thread_id:
             raise UnknownRun(run_id=run_id)
         return run
-
-    async def _tell_queued(self, dispatch: RunDispatch) -> None:
-        tell = self.services.tell
-        if dispatch.mode is not InputMode.QUEUE:
-            await tell(SignalKind.CONTROL, dispatch.thread_id, dispatch.run_id)
-        await tell(SignalKind.DISPATCH_QUEUED, dispatch.thread_id, dispatch.run_id)
 
 
 _KEPT = ("run_mode", "adapter", "session_id", "transport_request_id")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from awaken.contracts.bus import Bus, Signal, SignalKind
 from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.dispatch import InputMode, RunDispatch
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.storage import Store
 
@@ -28,6 +29,12 @@ class MailboxServices:
         thread = await self.store.load_thread(thread_id)
         run_id = None if thread is None else thread.open_run_id
         return None if run_id is None else await self.store.load_run(run_id)
+
+    async def tell_queued(self, dispatch: RunDispatch) -> None:
+        """Tell workers of a dispatch, and whoever executes a run that could take it in."""
+        if dispatch.mode is not InputMode.QUEUE:
+            await self.tell(SignalKind.CONTROL, dispatch.thread_id, dispatch.run_id)
+        await self.tell(SignalKind.DISPATCH_QUEUED, dispatch.thread_id, dispatch.run_id)
 
     async def tell(self, kind: SignalKind, thread_id: str, run_id: str | None = None) -> None:
         """Tell other processes where to look; what was written counts, heard or not."""

@@ -21,6 +21,8 @@ TICKET_KEY = "ticket:"
 """Begins the dedupe keys under which decisions are sent; nobody else may use it."""
 REPLAY_KEY = "replay:"
 """Begins the dedupe keys under which dead letters are replayed; nobody else may use it."""
+OUTBOX_KEY = "outbox:"
+"""Begins the dedupe keys under which letters of commits are sent; nobody else may use it."""
 
 _IDS = ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint", "tenant_id")
 _OPTIONAL_IDS = ("parent_run_id", "parent_thread_id", "session_id", "transport_request_id")
@@ -152,7 +154,7 @@ def _check_delivery(request: RunRequest, delivery: Delivery) -> None:
     if key is None:
         return
     check_id("dedupe_key", key)
-    if key.startswith((TICKET_KEY, REPLAY_KEY)):
+    if key.startswith((TICKET_KEY, REPLAY_KEY, OUTBOX_KEY)):
         raise InvalidInput(what="dedupe_key", problem="it begins like those of the mailbox itself")
     if not request.thread_id:
         raise InvalidInput(what="dedupe_key", problem="keys belong to a thread; pass thread_id")

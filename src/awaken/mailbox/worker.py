@@ -148,16 +148,19 @@ class Worker:
         claimed = await store.claim(
             self._worker_id, token, self._config.lease_ms, limit=room, agents=self._agents()
         )
+        is_begun = False
         for dispatch in claimed:
             if not store.is_shared and engine.active.of_thread(dispatch.thread_id) is not None:
                 # A run that was started here holds no claim where nobody else could see one.
                 await self._failures.give_back(dispatch)
                 continue
             name = f"dispatch {dispatch.dispatch_id}"
+            is_begun = True
             task = asyncio.create_task(self._execute(dispatch), name=name)
             self._tasks.add(task)
             task.add_done_callback(self._finished)
-        return len(claimed) == room
+        # What was given back is due again: looking at once would find the same, for ever.
+        return is_begun and len(claimed) == room
 
     def _agents(self) -> tuple[str, ...] | None:
         """The agents that are registered here; others are for other workers.

@@ -23,6 +23,8 @@ async def absorb_messages(run: Run) -> bool:
     for dispatch in taken:
         known = {message.id for message in run.messages}
         for message in dispatch.request.messages:
+            if run.has_heard(message):
+                continue
             # An id that is used already would make the commit impossible.
             is_used = message.id is not None and message.id in known
             run.append_user(msgspec.structs.replace(message, id=None) if is_used else message)
@@ -48,4 +50,12 @@ async def absorb_decisions(run: Run) -> None:
 
 async def _inputs(run: Run) -> tuple[RunDispatch, ...]:
     queued = await run.store.list_inputs(run.identity.thread_id)
-    return tuple(it for it in queued if it.dispatch_id not in run.journal.absorbed)
+    return tuple(it for it in queued if _is_for(run, it))
+
+
+def _is_for(run: Run, dispatch: RunDispatch) -> bool:
+    """Whether the run may take the input in: it is new, and no news for another run only."""
+    wanted = dispatch.request.continue_run_id
+    is_elsewhere = wanted is not None and wanted != run.identity.run_id
+    is_meant = not (dispatch.is_news and is_elsewhere)
+    return is_meant and dispatch.dispatch_id not in run.journal.absorbed

@@ -18,6 +18,7 @@ class ActiveRun:
         "_early_cause",
         "_is_stopping",
         "_outcome",
+        "is_brief",
         "lease",
         "released",
         "run",
@@ -25,8 +26,10 @@ class ActiveRun:
         "thread_id",
     )
 
-    def __init__(self, thread_id: str) -> None:
+    def __init__(self, thread_id: str, *, is_brief: bool = False) -> None:
         self.thread_id = thread_id
+        self.is_brief = is_brief
+        """Whether it only writes down what wakes nobody, and is over at once."""
         self.run: Run | None = None
         self.task: asyncio.Task[RunResult] | None = None
         """The run's own task; absent when it executes in its caller's."""
@@ -41,6 +44,12 @@ class ActiveRun:
     def run_id(self) -> str:
         """The run's id, or an empty text while it is being admitted."""
         return self.run.identity.run_id if self.run is not None else ""
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the run stops here without an outcome, because others go on with it."""
+        is_stopped = self.run is not None and self.run.stopped_by is not None
+        return is_stopped and self.lease is not None and self.lease.claim is None
 
     def admit(self, run: Run, lease: Lease | None) -> None:
         """Put a run into the slot; it is stopped at once if somebody asked for that before."""
@@ -100,6 +109,7 @@ class ActiveRun:
         """Let the run take queued input in at its next step boundary."""
         if self.run is not None:
             self.run.has_input = True
+            self.run.inbox.bell.ring()
 
 
 class ActiveRuns:
@@ -113,7 +123,12 @@ class ActiveRuns:
         self.watchers: dict[str, set[Callable[[], None]]] = {}
         """Whom to call when a run of a thread is admitted, by thread."""
 
-    def reserve(self, thread_id: str) -> ActiveRun:
+    async def brief_over(self, thread_id: str) -> None:
+        """Wait until the thread's slot is not held by a run that is over at once."""
+        while (holder := self._by_thread.get(thread_id)) is not None and holder.is_brief:
+            await holder.released.wait()
+
+    def reserve(self, thread_id: str, *, is_brief: bool = False) -> ActiveRun:
         """Take the thread's slot.
 
         Raises:
@@ -122,7 +137,7 @@ class ActiveRuns:
         holder = self._by_thread.get(thread_id)
         if holder is not None:
             raise ThreadBusy(thread_id=thread_id, run_id=holder.run_id)
-        active = self._by_thread[thread_id] = ActiveRun(thread_id)
+        active = self._by_thread[thread_id] = ActiveRun(thread_id, is_brief=is_brief)
         return active
 
     def admit(self, active: ActiveRun, run: Run, lease: Lease | None = None) -> None:

@@ -4,7 +4,7 @@ A request that cannot be served is refused with a typed error before the run's f
 first event.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -20,10 +20,10 @@ from awaken.contracts.loop_state import (
     TOOL_CALL_STATES,
     RequestOptions,
 )
-from awaken.contracts.messages import Message, MessageMetadata, Role
+from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall
 from awaken.contracts.runs import RunInput, RunRecord, RunRequest, used_run_id
 from awaken.contracts.storage import Checkout, Store
-from awaken.contracts.suspension import ToolCallState
+from awaken.contracts.suspension import Ticket, ToolCallState
 from awaken.contracts.threads import Thread
 from awaken.contracts.transcript import Transcript
 
@@ -97,9 +97,9 @@ class Admission:
         pinned = self._registry.snapshot()
         agent_id = _selected_agent(request, checkout, previous)
         agent = pinned.resolve(agent_id)
-        check_root_request(
-            agent.backend.capabilities(), agent_id, request, continues=previous is not None
-        )
+        # A run that is recovered needs nothing of its backend that it did not need before.
+        continues = previous is not None and previous.status is not RunStatus.RUNNING
+        check_root_request(agent.backend.capabilities(), agent_id, request, continues=continues)
         run_id = previous.run_id if previous else await self._fresh_run_id(request)
         unfinished = checkout.open_run
         if unfinished is not None and unfinished.run_id != run_id:
@@ -185,7 +185,7 @@ class Admission:
         # A run that goes on is still in the step of its latest answer; stop rules look at it.
         said = answer if previous is not None else None
         stats = state.get(STOP_STATS)
-        tickets = {t.call_id: t for t in checkout.tickets if t.call_id in open_calls}
+        tickets = _own_tickets(checkout, agent, open_calls)
         if tickets:
             state.update(TOOL_CALL_STATES, tuple(map(ToolCallState.of, tickets.values())))
         return Run(
@@ -218,6 +218,9 @@ class Admission:
             # After a crash in a step the ledger knows of time that the statistics do not.
             active_before_ms=max(stats.active_ms, state.get(RUN_LEDGER).spent.ms),
             step=record.steps,
+            is_continued=previous is not None and previous.status is RunStatus.WAITING,
+            # What was written to a task while nobody executed it is for this run only.
+            has_input=previous is not None and previous.task is not None,
             response=said.text if said is not None else "",
             step_calls=(said.tool_calls or ()) if said is not None else (),
         )
@@ -240,6 +243,9 @@ class Admission:
             agent_id=agent.spec.id,
             parent_run_id=present(request.parent_run_id),
             parent_thread_id=present(request.parent_thread_id),
+            parent_tool_call_id=present(request.parent_tool_call_id),
+            lineage=request.lineage,
+            task=request.task,
             origin=request.origin,
             run_mode=request.run_mode,
             adapter=request.adapter,
@@ -332,6 +338,15 @@ def _restored(checkout: Checkout, agent: ResolvedAgent, previous: RunRecord | No
     if previous is not None:
         state.restore(checkout.run_state)
     return state
+
+
+def _own_tickets(
+    checkout: Checkout, agent: ResolvedAgent, open_calls: Mapping[str, ToolCall]
+) -> dict[str, Ticket]:
+    """The tickets that the run can act on, by call."""
+    # The questions of a remote agent are about calls that only the other side knows.
+    is_known = open_calls.__contains__ if agent.is_local else lambda _: True
+    return {ticket.call_id: ticket for ticket in checkout.tickets if is_known(ticket.call_id)}
 
 
 def _with_kept_options(request: RunRequest, state: StateStore) -> RunRequest:

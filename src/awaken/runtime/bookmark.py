@@ -57,6 +57,8 @@ class Bookmark(Record, frozen=True, kw_only=True):
     """How the run ends when its step is over; None when it goes on or that is not known yet."""
     termination: Termination | None = None
     """How a plugin, or the way out, has ended the run already."""
+    is_remote: bool = False
+    """Whether it executes at another side, where something may be under way."""
 
 
 _decode = msgspec.json.Decoder(Bookmark).decode

@@ -15,11 +15,11 @@ from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import ErrorEvent, RunFinish, StateSnapshot, StepEnd
 from awaken.contracts.lifecycle import (
     Cancelled,
+    NaturalEnd,
     RunStatus,
     Suspended,
     Termination,
     reason_text,
-    status_after,
 )
 from awaken.contracts.loop_state import (
     RUN_LIFECYCLE,
@@ -32,15 +32,20 @@ from awaken.contracts.messages import Message, Role
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import RunEndContext, StepEndContext
 from awaken.contracts.runs import Waiting, WaitingReason
+from awaken.contracts.tasks import BACKGROUND_TASKS
 
 from .answer import block_events
+from .awaiting import see_tasks_end, tasks_to_wait_for
 from .contexts import phase_context
+from .orders import orders_at_end, orders_at_rest
 from .phases.runner import has_work, run_phase
-from .run import Run
+from .run import RemoteEnd, Run
 from .spending.ledgers import close_accounts, counts_time
 from .tool_calls.settle import CANCELLED, INTERRUPTED, close_tickets, interrupt
 
 logger = logging.getLogger(__name__)
+
+AWAITING_TASKS = "awaiting_tasks"
 
 
 async def complete_step(run: Run) -> None:
@@ -49,10 +54,11 @@ async def complete_step(run: Run) -> None:
         # Hooks are foreign code: what the step did is durable before they run.
         await run.flush()
         await run_phase(run, Phase.STEP_END, phase_context(run, StepEndContext))
-    _end_step(run)
+    end_step(run)
 
 
-def _end_step(run: Run) -> None:
+def end_step(run: Run) -> None:
+    """End a step without its last phase."""
     if run.termination is None:
         run.state.update(RUN_LIFECYCLE, CompleteStep())
     run.is_step_open = False
@@ -74,10 +80,13 @@ async def close_run(run: Run, termination: Termination) -> Termination:
     """
     try:
         await run.cancels.carry_through(run.journal.settle)
-        _answer_everything(run, termination)
-        await _last_phase(run, termination)
+        waiting = await _waiting_state(run, termination)
+        _answer_everything(run, termination, is_waiting=waiting is not None)
+        if isinstance(termination, Cancelled):
+            await _await_tasks(run)
+        await _last_phase(run, termination, waiting)
         await _close_accounts(run)
-        await _write_outcome(run, termination)
+        await _write_outcome(run, termination, waiting)
     except Exception as error:
         code = error.code if isinstance(error, AwakenError) else "internal_error"
         run.feed.emit(ErrorEvent(message=str(error), code=code))
@@ -85,16 +94,36 @@ async def close_run(run: Run, termination: Termination) -> Termination:
     return termination
 
 
-def _answer_everything(run: Run, termination: Termination) -> None:
+async def _waiting_state(run: Run, termination: Termination) -> Waiting | None:
+    """What the run waits for, or None when it ends."""
+    if isinstance(termination, Suspended):
+        if run.remote_end is not None and run.remote_end.waiting is not None:
+            return run.remote_end.waiting
+        tickets = tuple(ticket.ticket_id for ticket in run.tickets.values())
+        return Waiting(reason=WaitingReason.TOOL_PERMISSION, ticket_ids=tickets)
+    if isinstance(termination, NaturalEnd) and await tasks_to_wait_for(run):
+        return Waiting(reason=WaitingReason.BACKGROUND_TASKS)
+    return None
+
+
+async def _await_tasks(run: Run) -> None:
+    """Let tasks end that their cancelled run has to await, for as long as the way out may take."""
+    try:
+        await see_tasks_end(run, run.services.limits.run_end_ms / 1000)
+    except asyncio.CancelledError:
+        # Whoever wants out now does not wait for them.
+        run.cancels.absorb()
+
+
+def _answer_everything(run: Run, termination: Termination, *, is_waiting: bool) -> None:
     """Leave nothing open: unfinished words, tool calls, tickets, the step, the inbox."""
     if run.streaming is not None:
         _keep_partial(run)
-    is_waiting = isinstance(termination, Suspended)
     if not is_waiting:
         close_tickets(run, reason_text(termination))
         interrupt(run, tuple(run.open_calls.values()), _interruption(termination))
     if run.is_step_open:
-        _end_step(run)
+        end_step(run)
     if not is_waiting:
         run.take_in_news()
     if leftover := run.inbox.close():
@@ -125,10 +154,10 @@ def _interruption(termination: Termination) -> str:
     return CANCELLED if isinstance(termination, Cancelled) else INTERRUPTED
 
 
-async def _last_phase(run: Run, termination: Termination) -> None:
-    if isinstance(termination, Suspended):
-        # A suspended run goes on later and ends once.
-        run.state.update(RUN_LIFECYCLE, Wait(reason=WaitingReason.TOOL_PERMISSION))
+async def _last_phase(run: Run, termination: Termination, waiting: Waiting | None) -> None:
+    if waiting is not None:
+        # A run that waits goes on later and ends once.
+        run.state.update(RUN_LIFECYCLE, Wait(reason=waiting.reason))
         return
     run.state.update(RUN_LIFECYCLE, End(termination=termination))
     if not has_work(run, Phase.RUN_END):
@@ -153,19 +182,15 @@ async def _close_accounts(run: Run) -> None:
     _keep_stats(run)
 
 
-async def _write_outcome(run: Run, termination: Termination) -> None:
-    status = status_after(termination)
-    waiting = None
-    result = None
-    if status is RunStatus.WAITING:
-        tickets = tuple(ticket.ticket_id for ticket in run.tickets.values())
-        waiting = Waiting(reason=WaitingReason.TOOL_PERMISSION, ticket_ids=tickets)
-    else:
-        result = {
-            "response": run.response,
-            "status": status.value,
-            "status_reason": reason_text(termination),
-        }
+async def _write_outcome(run: Run, termination: Termination, waiting: Waiting | None) -> None:
+    status = RunStatus.DONE if waiting is None else RunStatus.WAITING
+    result: dict[str, object] = {
+        "response": run.response,
+        "status": status.value,
+        "status_reason": _reason(termination, waiting),
+    }
+    if run.remote_end is not None:
+        result |= _remote_result(run.remote_end)
     _announce_state(run)
     run.journal.announce(
         RunFinish(
@@ -174,12 +199,46 @@ async def _write_outcome(run: Run, termination: Termination) -> None:
             identity=run.identity,
             result=result,
             termination=termination,
+            awaits_tasks=waiting is not None and not isinstance(termination, Suspended),
         )
     )
     ended = None if waiting is not None else termination
+    _give_orders(run, ended)
     await run.cancels.carry_through(
         partial(run.flush_record, status, termination=ended, waiting=waiting),
     )
+
+
+def _reason(termination: Termination, waiting: Waiting | None) -> str:
+    if waiting is None:
+        return reason_text(termination)
+    if waiting.reason is WaitingReason.BACKGROUND_TASKS:
+        return AWAITING_TASKS
+    return waiting.message or reason_text(termination)
+
+
+def _remote_result(end: RemoteEnd) -> dict[str, object]:
+    shown: dict[str, object] = {"status": end.label, "status_reason": end.reason}
+    return shown if end.output.is_empty else {**shown, "output": msgspec.to_builtins(end.output)}
+
+
+def _give_orders(run: Run, ended: Termination | None) -> None:
+    """Have done elsewhere what the end of this run, or its waiting, makes necessary."""
+    if ended is None:
+        orders = orders_at_rest(run.record, run.tickets.values())
+    else:
+        may_have_children = (
+            run.has_children or run.is_recovered or bool(run.state.get(BACKGROUND_TASKS))
+        )
+        if not (may_have_children or run.record.parent_run_id):
+            # Most runs: nobody has to hear of their end.
+            return
+        last = msgspec.structs.replace(
+            run.record, termination=ended, final_output=run.response or None, usage=run.usage
+        )
+        orders = orders_at_end(last, may_have_children=may_have_children)
+    for entry in orders:
+        run.order(entry)
 
 
 def _announce_state(run: Run) -> None:

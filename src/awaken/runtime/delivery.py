@@ -12,6 +12,7 @@ from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.storage import Checkout
 from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.tasks import ORPHANED, SUB_AGENT
 
 Decision = tuple[str, ToolCallResume]
 
@@ -69,10 +70,19 @@ def delivery_of(
     has_begun = open_run is not None and is_own(open_run, dispatch)
     if dispatch.is_spent:
         return _buried(dispatch, has_begun=has_begun)
-    if dispatch.cancel_cause is not None:
+    # What tasks and other agents say is taken in before a cancellation ends the run.
+    if dispatch.cancel_cause is not None and (has_begun or not dispatch.is_news):
         termination = Cancelled(cause=dispatch.cancel_cause)
         return End(termination, Release(), has_begun=has_begun)
+    if has_begun and open_run is not None and _is_function(open_run):
+        lost = Failed(message="the process that executed the task is gone", code=ORPHANED)
+        return End(lost, Release(), has_begun=True)
     return _delivered(dispatch, open_run)
+
+
+def _is_function(run: RunRecord) -> bool:
+    """Whether the run is a function's, which only the process that started it could execute."""
+    return run.task is not None and run.task.task_type != SUB_AGENT
 
 
 def _delivered(dispatch: RunDispatch, open_run: RunRecord | None) -> Delivery:

@@ -13,10 +13,12 @@ from awaken.contracts.errors import (
     ThreadBusy,
     UnknownRun,
     UnknownTicket,
+    UnsupportedFeature,
     VersionConflict,
 )
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.messages import Message
+from awaken.contracts.outbox import AbortRemote
 from awaken.contracts.runs import (
     DecisionReceipt,
     RunRequest,
@@ -25,9 +27,12 @@ from awaken.contracts.runs import (
 )
 from awaken.contracts.storage import Store
 from awaken.contracts.suspension import Ticket
+from awaken.contracts.tasks import BACKGROUND_TASKS
 
+from .aborting import abort_remote
 from .active_runs import ActiveRun
 from .admission import Admission
+from .children import Children
 from .context.undo import undo_compaction
 from .delivery import Decision, Deliver, Drop, End, RecoverFirst, continuation, delivery_of
 from .endings import Endings
@@ -40,6 +45,8 @@ from .results import recorded_result
 from .resume import check_decision, take_decisions
 from .run import Run, Services
 from .streams import EventReader
+from .sub_runs import ChildRuns
+from .task_desk import TaskDesk
 
 
 class RunEngine:
@@ -58,6 +65,10 @@ class RunEngine:
         self._admission = Admission(store, registry, services)
         self._execution = Execution(store, services, self._admission, leases)
         self.active = self._execution.active
+        self.tasks = TaskDesk(self, self._execution.leases)
+        """What runs of this process have set going."""
+        children = Children(self, self._execution.leases)
+        self._execution.children = ChildRuns(children, self.tasks)
         self.endings = Endings(store, services)
         """Ends runs that nobody executes."""
         self._deciding: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -131,6 +142,15 @@ class RunEngine:
         Raises:
             StorageError: The run could not be made durable.
         """
+        try:
+            return await self._start(request, reader)
+        except ThreadBusy as error:
+            # Whoever reads along has seen a feed end, and does not read another one.
+            if reader is not None or not await self._execution.was_brief(error):
+                raise
+        return await self._start(request, None)
+
+    async def _start(self, request: RunRequest, reader: EventReader | None) -> RunHandle:
         opened = Latch()
 
         def watch(run: Run) -> None:
@@ -147,7 +167,10 @@ class RunEngine:
         return RunHandle(active, run, self.store)
 
     async def cancel_active(self, active: ActiveRun, cause: str = "user") -> bool:
-        """Cancel what executes in a slot; False when it is ending otherwise already."""
+        """Cancel what executes in a slot; False when it is ending otherwise already.
+
+        Also False when the run is left to others (`is_left`): then it is cancelled where it is.
+        """
         is_cancelled = await self._ask(active, cause)
         if is_cancelled or not _is_suspending(active):
             return is_cancelled
@@ -170,8 +193,9 @@ class RunEngine:
             # Somebody made it go on meanwhile.
             holder = self.active.of_thread(record.thread_id)
             is_meant = holder is not None and holder.run_id in ("", run_id)
-            return holder is not None and is_meant and holder.cancel(cause)
-        except InvalidResume:
+            return holder is not None and is_meant and await self._ask(holder, cause)
+        except (InvalidResume, UnsupportedFeature):
+            # It goes on already, or its backend cannot go on with it: then it is ended by force.
             return False
         return True
 
@@ -239,7 +263,10 @@ class RunEngine:
         """
         active = self.active.of_run(run_id)
         if active is not None:
-            return await asyncio.shield(active.outcome())
+            result = await asyncio.shield(active.outcome())
+            # Its task may just have ended: whoever was waited for leaves its thread free.
+            await active.released.wait()
+            return result
         record = await self.store.load_run(run_id)
         if record is None:
             raise UnknownRun(run_id=run_id)
@@ -260,6 +287,7 @@ class RunEngine:
         """
         if grace_ms > 0:
             await self.settle(grace_ms)
+        await self.tasks.close()
         while slots := list(self.active):
             for active in slots:
                 active.stop()
@@ -282,16 +310,34 @@ class RunEngine:
         finally:
             self.active.release(slot)
 
+    async def abort_remote(self, order: AbortRemote) -> None:
+        """Stop at a remote backend what a run that has ended had started there.
+
+        Raises:
+            UnknownAgent: This process does not have the agent; another one may.
+            ExecutionBackendError: The other side could not be told.
+        """
+        await abort_remote(self.store, self.registry.snapshot(), order)
+
     async def _ask(self, active: ActiveRun, cause: str) -> bool:
-        """Cancel what executes here; with a lease it stays cancelled if this process dies now."""
-        run = active.run
-        if active.lease is None or run is None or run.token.is_sealed:
+        """Cancel what executes here; with a lease it stays cancelled if this process dies now.
+
+        False when it is ending otherwise, or goes on elsewhere and nobody there was asked.
+        """
+        run, lease = active.run, active.lease
+        if run is None or lease is None or (run.token.is_sealed and not active.is_left):
             return active.cancel(cause)
+        # Looked up first: the claim may be taken after the store has said that there is none.
+        was_taken, is_asked = lease.claim is None, False
         try:
-            await self.store.request_cancel(active.thread_id, cause, active.run_id)
-        finally:
-            is_cancelled = active.cancel(cause)
-        return is_cancelled
+            is_asked = await self.store.request_cancel(active.thread_id, cause, active.run_id)
+        except BaseException:
+            active.cancel(cause)
+            raise
+        if was_taken and not is_asked and not run.token.is_sealed:
+            # The lease has run out, and this process was too slow to hear of it.
+            active.lease_lost()
+        return is_asked if active.is_left else active.cancel(cause)
 
     async def _untaken(self, first: Ticket, decisions: Sequence[Decision]) -> list[Decision]:
         """Check decisions on one run; returns those that were not taken before."""
@@ -327,9 +373,12 @@ class RunEngine:
 
 
 def _is_suspending(active: ActiveRun) -> bool:
-    """Whether what is in the slot is about to wait: only then tickets outlast its decided end."""
+    """Whether what is in the slot may be about to wait: its end is decided, and not all is done."""
     run = active.run
-    return run is not None and run.token.is_sealed and bool(run.tickets)
+    if run is None or not run.token.is_sealed:
+        return False
+    is_asking = run.remote_end is not None and run.remote_end.waiting is not None
+    return is_asking or bool(run.tickets) or bool(run.state.get(BACKGROUND_TASKS))
 
 
 def _attach(run: Run) -> None:

@@ -5,24 +5,33 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
+from awaken.contracts.backend_results import BackendRunResult
+from awaken.contracts.dispatch import DispatchStatus
 from awaken.contracts.errors import ThreadBusy, ThreadClaimed
+from awaken.contracts.identity import RunOrigin
+from awaken.contracts.queries import LIMIT_MAX, DispatchQuery
 from awaken.contracts.runs import RunRequest, RunResult
 from awaken.contracts.storage import Store
 
 from .active_runs import ActiveRun, ActiveRuns
 from .admission import Admission
+from .backend_calls import delegate_request, root_request
 from .cancellation import TaskCancels
 from .leases import Lease, LeaseBook, RunHandedOver, RuntimeClosing
+from .remote import execute_remote_root_lifecycle
 from .results import executed_result
-from .run import Run, Services
+from .run import ChildStarter, Run, Services
 
+_LOOK_S = 0.02
+_LOOKS = 100
+"""How often a thread is looked at that should be free at once."""
 logger = logging.getLogger(__name__)
 
 
 class Execution:
     """Executes requests in a thread's slot, under a lease where others could take the thread."""
 
-    __slots__ = ("_leases", "_services", "_store", "active", "admission")
+    __slots__ = ("_services", "_store", "active", "admission", "children", "leases")
 
     def __init__(
         self, store: Store, services: Services, admission: Admission, leases: LeaseBook | None
@@ -32,10 +41,37 @@ class Execution:
         self._store = store
         self._services = services
         # What nobody else can see need not be held against anybody.
-        self._leases = leases if leases is not None and store.is_shared else None
+        self.leases = leases if leases is not None and store.is_shared else None
+        self.children: ChildStarter | None = None
+        """Starts what the calls of runs set going."""
 
     async def run_here(self, request: RunRequest, configure: Callable[[Run], None]) -> RunResult:
         """Execute a request in the caller's task, whose own cancellation goes on afterwards."""
+        try:
+            return await self._run_here(request, configure)
+        except ThreadBusy as error:
+            if not await self.was_brief(error):
+                raise
+        return await self._run_here(request, configure)
+
+    async def was_brief(self, error: ThreadBusy) -> bool:
+        """Whether a thread was only claimed to write down what wakes nobody, and is free again.
+
+        Nothing of the request that was refused is written: it can be tried again.
+        """
+        if not isinstance(error.__cause__, ThreadClaimed):
+            return False
+        query = DispatchQuery(thread_id=error.thread_id, limit=LIMIT_MAX)
+        sent = (await self._store.list_dispatches(query)).items
+        quiet = [it.dispatch_id for it in sent if it.request.is_quiet]
+        for _ in range(_LOOKS):
+            found = [await self._store.find_dispatch(it) for it in quiet]
+            if all(it is None or it.status is not DispatchStatus.CLAIMED for it in found):
+                break
+            await asyncio.sleep(_LOOK_S)
+        return bool(quiet)
+
+    async def _run_here(self, request: RunRequest, configure: Callable[[Run], None]) -> RunResult:
         active, run = await self._admitted(request, configure)
         _begin(run)
         is_cancelled = False
@@ -72,11 +108,14 @@ class Execution:
         lease: Lease | None = None,
     ) -> tuple[ActiveRun, Run]:
         self.admission.check(request)
-        active = self.active.reserve(request.thread_id or self._services.ids.new_id())
+        thread_id = request.thread_id or self._services.ids.new_id()
+        await self.active.brief_over(thread_id)
+        active = self.active.reserve(thread_id, is_brief=request.is_quiet)
         try:
             run = await self.admission.prepare(request, active.thread_id)
-            if lease is None and self._leases is not None:
-                lease = self._leases.open(active.thread_id)
+            run.children = self.children
+            if lease is None and self.leases is not None:
+                lease = self.leases.open(active.thread_id)
             self.active.admit(active, run, lease)
             configure(run)
             self._have_watched(active, run)
@@ -87,7 +126,7 @@ class Execution:
 
     def _have_watched(self, active: ActiveRun, run: Run) -> None:
         """Have the run's lease renewed from when it is taken."""
-        book, lease = self._leases, active.lease
+        book, lease = self.leases, active.lease
         if lease is None or book is None:
             return
         if lease.claim is None:
@@ -101,7 +140,7 @@ class Execution:
 
     async def _execute(self, run: Run) -> RunResult:
         try:
-            return executed_result(run, await run.agent.backend.execute_root(run))
+            return executed_result(run, await _on_backend(run))
         except ThreadClaimed as error:
             thread_id = run.identity.thread_id
             raise ThreadBusy(thread_id=thread_id, run_id=error.worker_id) from error
@@ -132,11 +171,22 @@ class Execution:
             logger.info("Run '%s' stopped here: %s", run.identity.run_id, run.stopped_by)
 
     def _retire(self, active: ActiveRun, run: Run) -> None:
-        if self._leases is not None and active.lease is not None:
-            self._leases.forget(active.lease)
+        if self.leases is not None and active.lease is not None:
+            self.leases.forget(active.lease)
         self.active.release(active)
         run.alarm.close()
         run.feed.close()
+
+
+async def _on_backend(run: Run) -> BackendRunResult:
+    """Have the run executed where its agent is."""
+    if not run.agent.is_local:
+        return await execute_remote_root_lifecycle(run)
+    backend = run.agent.backend
+    capabilities = backend.capabilities()
+    if run.identity.origin is RunOrigin.SUBAGENT:
+        return await backend.execute_delegate(delegate_request(run, capabilities))
+    return await backend.execute_root(root_request(run, capabilities))
 
 
 def _begin(run: Run) -> None:

@@ -4,15 +4,17 @@ For runs that nobody can or should execute any more. What the run leaves behind 
 end leaves: every call has its result, no ticket is open, and the log ends with `run_finish`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
+from awaken.contracts.backend_requests import REMOTE_TARGETS
 from awaken.contracts.clock import IdSource
 from awaken.contracts.dispatch import Release, RunDispatch
 from awaken.contracts.events import AgentEvent, RunFinish, RunStart, StepEnd, ToolCallDone
-from awaken.contracts.identity import RunIdentity, present
+from awaken.contracts.identity import present
 from awaken.contracts.lifecycle import (
     Cancelled,
     RunStatus,
@@ -23,12 +25,15 @@ from awaken.contracts.lifecycle import (
 from awaken.contracts.loop_state import PENDING_MESSAGES
 from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall, as_blocks
 from awaken.contracts.runs import RunRecord
+from awaken.contracts.state import StoredValue
 from awaken.contracts.storage import Checkout, Commit
 from awaken.contracts.suspension import Ticket
+from awaken.contracts.tasks import BACKGROUND_TASKS
 from awaken.contracts.threads import Thread
 from awaken.contracts.tool_results import ToolResult
 
 from .bookmark import Bookmark, read_bookmark
+from .orders import orders_at_end
 from .recovery import latest_turn
 from .resolution.resolver import DEFAULT_AGENT
 from .tool_calls.results import shown_text
@@ -63,14 +68,25 @@ def forced_end(checkout: Checkout, ending: Ending) -> Commit | None:
         events.append(StepEnd())
     response = answer.text if answer is not None else ""
     ended = _ended(msgspec.structs.replace(record, steps=step), response, ending)
+    is_remote = mark.is_remote or _has_targets(checkout, record.run_id)
+    held = _held(checkout, metadata, ending.ids)
     return _commit(
         checkout.thread,
         ending,
-        run=ended,
-        messages=(*results, *_held(checkout, metadata, ending.ids)),
+        ended,
+        messages=(*results, *held),
+        state=_told(checkout, held),
         tickets=_closed(checkout.tickets, ending),
         events=(*events, _finish(ended, response, ending.termination)),
+        outbox=tuple(orders_at_end(ended, may_have_children=True, is_remote=is_remote)),
     )
+
+
+def _has_targets(checkout: Checkout, run_id: str) -> bool:
+    """Whether a run that may wait has left something at another side."""
+    stored = checkout.state.get(REMOTE_TARGETS.name)
+    targets = {} if stored is None else REMOTE_TARGETS.decode(stored)
+    return any(target.run_id == run_id for target in targets.values())
 
 
 def never_begun(thread: Thread, dispatch: RunDispatch, ending: Ending) -> Commit:
@@ -80,6 +96,12 @@ def never_begun(thread: Thread, dispatch: RunDispatch, ending: Ending) -> Commit
         run_id=dispatch.run_id,
         thread_id=dispatch.thread_id,
         agent_id=present(request.agent_id) or DEFAULT_AGENT,
+        parent_run_id=present(request.parent_run_id),
+        parent_thread_id=present(request.parent_thread_id),
+        parent_tool_call_id=present(request.parent_tool_call_id),
+        lineage=request.lineage,
+        task=request.task,
+        tenant_id=present(request.tenant_id),
         origin=request.origin,
         run_mode=request.run_mode,
         adapter=request.adapter,
@@ -88,18 +110,11 @@ def never_begun(thread: Thread, dispatch: RunDispatch, ending: Ending) -> Commit
     )
     ended = _ended(record, "", ending)
     finish = _finish(ended, "", ending.termination)
-    return _commit(thread, ending, run=ended, events=(_start(record), finish))
+    orders = tuple(orders_at_end(ended, may_have_children=False))
+    return _commit(thread, ending, ended, events=(_start(record), finish), outbox=orders)
 
 
-def _commit(
-    thread: Thread,
-    ending: Ending,
-    *,
-    run: RunRecord,
-    messages: tuple[Message, ...] = (),
-    tickets: tuple[Ticket, ...] = (),
-    events: tuple[AgentEvent, ...] = (),
-) -> Commit:
+def _commit(thread: Thread, ending: Ending, run: RunRecord, **parts: Any) -> Commit:
     return Commit(
         commit_id=ending.ids.new_id(),
         thread_id=thread.id,
@@ -108,9 +123,7 @@ def _commit(
         fencing_token=ending.token,
         release=ending.release,
         run=run,
-        messages=messages,
-        tickets=tickets,
-        events=events,
+        **parts,
     )
 
 
@@ -155,6 +168,16 @@ def _held(checkout: Checkout, metadata: MessageMetadata, ids: IdSource) -> list[
     ]
 
 
+def _told(checkout: Checkout, held: Iterable[Message]) -> dict[str, StoredValue | None]:
+    """The tasks of the thread, without those whose end is among the messages."""
+    stored = checkout.state.get(BACKGROUND_TASKS.name)
+    ends = {it.sender.task_id for it in held if it.sender is not None and it.sender.is_end}
+    if stored is None or not ends:
+        return {}
+    left = {id_: task for id_, task in BACKGROUND_TASKS.decode(stored).items() if id_ not in ends}
+    return {BACKGROUND_TASKS.name: BACKGROUND_TASKS.encode(left) if left else None}
+
+
 def _closed(tickets: Sequence[Ticket], ending: Ending) -> tuple[Ticket, ...]:
     return tuple(
         msgspec.structs.replace(
@@ -186,7 +209,7 @@ def _start(record: RunRecord) -> RunStart:
         thread_id=record.thread_id,
         run_id=record.run_id,
         parent_run_id=record.parent_run_id,
-        identity=_identity(record),
+        identity=record.identity,
     )
 
 
@@ -194,30 +217,11 @@ def _finish(record: RunRecord, response: str, termination: Termination) -> RunFi
     return RunFinish(
         thread_id=record.thread_id,
         run_id=record.run_id,
-        identity=_identity(record),
+        identity=record.identity,
         result={
             "response": response,
             "status": record.status.value,
             "status_reason": reason_text(termination),
         },
         termination=termination,
-    )
-
-
-def _identity(record: RunRecord) -> RunIdentity:
-    return RunIdentity(
-        thread_id=record.thread_id,
-        run_id=record.run_id,
-        agent_id=record.agent_id,
-        active_agent_id=record.active_agent_id,
-        parent_thread_id=record.parent_thread_id,
-        parent_run_id=record.parent_run_id,
-        parent_tool_call_id=record.parent_tool_call_id,
-        dispatch_id=record.dispatch_id,
-        session_id=record.session_id,
-        transport_request_id=record.transport_request_id,
-        tenant_id=record.tenant_id,
-        origin=record.origin,
-        run_mode=record.run_mode,
-        adapter=record.adapter,
     )

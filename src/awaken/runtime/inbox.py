@@ -4,14 +4,17 @@ from collections.abc import Sequence
 
 from awaken.contracts.messages import Message
 
+from .bell import Bell
+
 
 class Inbox:
     """A bounded queue that refuses rather than loses."""
 
-    __slots__ = ("_is_closed", "_limit", "_messages")
+    __slots__ = ("_is_closed", "_limit", "_messages", "bell")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self.bell = Bell()
         self._messages: list[Message] = []
         self._is_closed = False
 
@@ -20,6 +23,7 @@ class Inbox:
         if self._is_closed or not messages or len(self._messages) + len(messages) > self._limit:
             return False
         self._messages.extend(messages)
+        self.bell.ring()
         return True
 
     def drain(self) -> list[Message]:

@@ -22,7 +22,13 @@ from awaken.contracts.events import AgentEvent, LoggedEvent
 from awaken.contracts.messages import Message
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.state import StoredValue
-from awaken.contracts.storage import Commit, CommitReceipt, CommitStore, ToolRecord
+from awaken.contracts.storage import (
+    Commit,
+    CommitReceipt,
+    CommitStore,
+    OutboxEntry,
+    ToolRecord,
+)
 from awaken.contracts.suspension import Ticket
 from awaken.contracts.threads import Thread
 
@@ -41,7 +47,7 @@ class Journal:
     __slots__ = (
         "_announced", "_clock", "_feed", "_in_flight", "_lock", "_run_state", "_state", "_store",
         "_watchers", "absorbed", "closed_by", "event_seq", "events", "lease", "messages",
-        "on_claimed", "thread_id", "tickets", "tool_records", "version", "writer",
+        "on_claimed", "outbox", "thread_id", "tickets", "tool_records", "version", "writer",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +70,8 @@ class Journal:
         """The latest form of each ticket that changed, by its id."""
         self.absorbed: list[str] = []
         """Queued dispatches whose input is among what is pending."""
+        self.outbox: list[OutboxEntry] = []
+        """What is asked for outside of the thread."""
         self.lease: Lease | None = None
         self.on_claimed: Callable[[], None] | None = None
         """Called once the commit that takes the thread is durable."""
@@ -214,6 +222,7 @@ class Journal:
             tickets=tuple(self.tickets.values()) if self.tickets else (),
             events=tuple(self.events),
             absorbed=tuple(self.absorbed),
+            outbox=tuple(self.outbox),
         )
         return commit if self.lease is None else self._held(commit, self.lease, release)
 
@@ -235,6 +244,7 @@ class Journal:
         del self.events[: len(commit.events)]
         del self.tool_records[: len(commit.tool_records)]
         del self.absorbed[: len(commit.absorbed)]
+        del self.outbox[: len(commit.outbox)]
         for ticket in commit.tickets:
             if self.tickets[ticket.ticket_id] is ticket:
                 del self.tickets[ticket.ticket_id]

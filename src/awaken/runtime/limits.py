@@ -28,6 +28,16 @@ class Limits(StrictRecord, frozen=True, kw_only=True):
     inbox_messages: int = 256
     stream_checkpoint_ms: int = 2_000
     """How often what a model says is kept while it speaks, on a store that others see; 0: never."""
+    delegate_depth: int = 8
+    """How many agents may stand above one that is asked."""
+    tasks_per_run: int = 64
+    """How many background tasks of one run may go on at once."""
+    tasks_per_thread: int = 256
+    """How many background tasks of one thread may go on at once."""
+    tasks_in_process: int = 2_048
+    """How many background tasks may go on at once in this process."""
+    message_hops: int = 32
+    """How often agents may write because another one wrote, until a person does."""
     output_retries: int = 2
     """How often a model may repeat an answer that does not fit its output type."""
 

@@ -6,6 +6,7 @@ the only way out. No storage, provider or protocol is named here.
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 
 from awaken.contracts.budgets import BudgetExceeded
 from awaken.contracts.errors import AwakenError, StoreUnavailable, ThreadClaimed
@@ -13,6 +14,7 @@ from awaken.contracts.events import ErrorEvent
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Stopped, Suspended, Termination
 
 from .absorbing import absorb_decisions, absorb_messages
+from .awaiting import hears_of_tasks
 from .closing import close_run, complete_step
 from .opening import open_run, switch_agent
 from .outcomes import CONTINUE, SUSPEND, Continue, Finish, StepOutcome, Suspend, may_go_on
@@ -23,12 +25,11 @@ from .step import finish_step, take_step
 from .tool_calls.settle import run_hooks_after
 
 logger = logging.getLogger(__name__)
+Body = Callable[[Run], Awaitable[Termination]]
 
 
-async def run_loop(run: Run) -> Termination:
-    """Drive a run until it ends or needs a decision.
-
-    Exactly one terminal event is emitted, whatever happens.
+async def run_loop(run: Run, body: Body | None = None) -> Termination:
+    """Drive a run until it ends or waits; exactly one terminal event is emitted in any case.
 
     Raises:
         StorageError: The end of the run could not be made durable.
@@ -36,7 +37,7 @@ async def run_loop(run: Run) -> Termination:
         RunHandedOver: The run stops here to be continued elsewhere.
         StoreUnavailable: The store was away; a run that was delivered can be delivered again.
     """
-    termination = await _drive(run)
+    termination = await _drive(run, body or _steps)
     if (reason := run.stopped_by) is not None:
         if not isinstance(reason, ThreadClaimed):
             run.feed.emit(ErrorEvent(message=str(reason), code=reason.code))
@@ -47,10 +48,10 @@ async def run_loop(run: Run) -> Termination:
     return await close_run(run, termination)
 
 
-async def _drive(run: Run) -> Termination:
+async def _drive(run: Run, body: Body) -> Termination:
     try:
         await open_run(run)
-        return await _steps(run)
+        return await body(run)
     except asyncio.CancelledError:
         if run.cancels.absorb():
             return Cancelled(cause=run.cancel_cause)
@@ -85,7 +86,9 @@ async def _steps(run: Run) -> Termination:
                     return Suspended()
                 outcome = await _go_on(run)
             case Finish(termination=termination):
-                return termination
+                if not await hears_of_tasks(run, termination):
+                    return run.ending or termination
+                outcome = CONTINUE
     return ended
 
 

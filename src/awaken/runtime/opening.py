@@ -2,12 +2,13 @@
 
 from awaken.contracts.errors import AwakenError, InvalidSpec
 from awaken.contracts.events import RunStart
-from awaken.contracts.lifecycle import Blocked, RunStatus
+from awaken.contracts.lifecycle import Blocked, Cancelled, RunStatus
 from awaken.contracts.loop_state import ACTIVE_AGENT, RUN_LIFECYCLE, Begin, End
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import RunStartContext
 from awaken.contracts.profile import ProfileAccess
 from awaken.contracts.state import StateCommand
+from awaken.contracts.tasks import PARENT
 
 from .contexts import phase_context
 from .phases.commands import submit
@@ -109,8 +110,9 @@ def _take_in_messages(run: Run) -> None:
     """Append the request's messages; on a waiting run they take the place of its decisions."""
     messages = run.request.messages
     if messages and run.open_calls:
-        if has_decided(run):
-            # The decided calls go on first; their results come before the messages.
+        if has_decided(run) or all(message.sender is not None for message in messages):
+            # The decided calls go on first; their results come before the messages. And what
+            # tasks and other agents say takes nobody's decision away.
             run.hold(messages)
             return
         close_tickets(run, "superseded")
@@ -118,3 +120,6 @@ def _take_in_messages(run: Run) -> None:
         run.take_in_news()
     for message in messages:
         run.append_user(message)
+    if not run.is_continued and run.request.is_quiet:
+        # Whoever cancelled the tasks' run wants it to stop: it is written down, and nobody acts.
+        run.state.update(RUN_LIFECYCLE, End(termination=Cancelled(cause=PARENT)))

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from awaken.contracts.backends import BackendRunResult
+from awaken.contracts.backend_results import BackendRunResult
 from awaken.contracts.errors import AwakenError
-from awaken.contracts.lifecycle import NaturalEnd, Suspended
+from awaken.contracts.lifecycle import NaturalEnd, Suspended, Termination
 from awaken.contracts.runs import RunRecord, RunResult
 from awaken.contracts.storage import RunStore
 
@@ -18,7 +18,7 @@ def executed_result(run: Run, ended: BackendRunResult) -> RunResult:
         run_id=ended.run_id,
         thread_id=ended.thread_id,
         agent_id=ended.agent_id,
-        status=ended.status.run_status(ended.termination),
+        status=run.record.status,
         text=ended.response,
         termination=ended.termination,
         steps=ended.steps,
@@ -38,12 +38,18 @@ async def recorded_result(
         agent_id=record.active_agent_id or record.agent_id,
         status=record.status,
         text=record.final_output or "",
-        termination=Suspended() if record.waiting else record.termination,
+        termination=_shown_end(record),
         steps=record.steps,
         usage=record.usage,
         tickets=await store.list_tickets(record.thread_id) if record.waiting else (),
         output=_recorded_output(record, registry),
     )
+
+
+def _shown_end(record: RunRecord) -> Termination | None:
+    if record.awaits_tasks:
+        return NaturalEnd()
+    return Suspended() if record.waiting else record.termination
 
 
 def _recorded_output(record: RunRecord, registry: RegistrySnapshot) -> Any:

@@ -114,6 +114,8 @@ def take_decisions(run: Run, decisions: Sequence[tuple[str, ToolCallResume]]) ->
         run.hooked = run.hooked - {ticket.call_id}
         run.journal.tickets[decided.ticket_id] = decided
         run.state.update(TOOL_CALL_STATES, (ToolCallState.of(decided),))
+    if fresh:
+        run.inbox.bell.ring()
 
 
 def has_decided(run: Run) -> bool:

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from awaken.contracts.budgets import Amount, Budget, OwnPrices, PriceList
+from awaken.contracts.backend_results import BackendRunOutput
+from awaken.contracts.budgets import THREAD_LEDGER, Amount, Budget, OwnPrices, PriceList
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.content import ContentBlock, text_of
 from awaken.contracts.dispatch import Release
@@ -25,10 +26,13 @@ from awaken.contracts.loop_state import PENDING_MESSAGES, RUN_LIFECYCLE, StopSta
 from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall
 from awaken.contracts.phases import Phase
 from awaken.contracts.profile import ProfileAccess, ProfileStore
+from awaken.contracts.record import Record
 from awaken.contracts.runs import RunRecord, RunRequest, Waiting
 from awaken.contracts.state import Clear, MutationBatch
-from awaken.contracts.storage import Commit, Store, StreamCheckpoint, ToolRecord
+from awaken.contracts.storage import Commit, OutboxEntry, Store, StreamCheckpoint, ToolRecord
+from awaken.contracts.sub_runs import SubRuns
 from awaken.contracts.suspension import Ticket
+from awaken.contracts.tasks import BACKGROUND_TASKS, TaskTold
 from awaken.contracts.transcript import Transcript
 
 from .alarm import Alarm
@@ -61,8 +65,28 @@ class Services:
     prices: PriceList = field(default_factory=OwnPrices)
     budgets: tuple[Budget, ...] = ()
     """Those that every run is held to."""
+    may_rest: bool = True
+    """Whether a run may be released while its tasks go on: somebody wakes it."""
     commit_watchers: list[Callable[[Commit], None]] = field(default_factory=list)
     """Told of every commit of a run once it is durable; they must not raise."""
+
+
+class RemoteEnd(Record, frozen=True, kw_only=True):
+    """How a turn at a remote backend ended, as `run_finish` shows it."""
+
+    label: str
+    reason: str
+    waiting: Waiting | None = None
+    output: BackendRunOutput = BackendRunOutput()
+
+
+class Share(Record, frozen=True, kw_only=True):
+    """What a run has given to one below it."""
+
+    call_id: str
+    """The call that started it."""
+    most: Amount
+    """What it may spend at most."""
 
 
 class UnfinishedAnswer(Protocol):
@@ -78,6 +102,14 @@ class UnfinishedAnswer(Protocol):
 
     def give_up_calls(self, reason: str) -> None:
         """Tell whoever saw calls begin that they will not come."""
+        ...
+
+
+class ChildStarter(Protocol):
+    """Makes what a tool call can set going."""
+
+    def below(self, run: "Run", call_id: str, idempotency_key: str) -> SubRuns:
+        """The runs below one call of a run."""
         ...
 
 
@@ -113,6 +145,7 @@ class Run:
     alarm: Alarm
     """Rings when what the run waits for takes too long."""
     inbox: Inbox
+    """Its bell is rung when something came that the run may wait for in process."""
     messages: Transcript
     """The transcript: read by everybody, appended to by `append` only."""
     profile: ProfileAccess | None
@@ -166,6 +199,8 @@ class Run:
     """The state revision that the calls of the step that run now were started on."""
     is_recovered: bool = False
     """Whether another process has begun what is executed here."""
+    is_continued: bool = False
+    """Whether it waited and goes on."""
     ended_before: Termination | None = None
     """How a plugin, or the way out, had ended the run there."""
     heard: StreamCheckpoint | None = None
@@ -182,6 +217,14 @@ class Run:
     """What is sent of the transcript; None while all of it is."""
     has_input: bool = False
     """Whether queued input may be there that the run could take in."""
+    children: ChildStarter | None = None
+    """Starts what its calls set going."""
+    has_children: bool = False
+    """Whether it started runs below it here."""
+    shares: Mapping[str, Share] = field(default_factory=lambda: _NOTHING)
+    """What runs below it were given of its budgets here, by their ids."""
+    remote_end: "RemoteEnd | None" = None
+    """How the turn at a remote backend ended."""
 
     @property
     def cancel_cause(self) -> str:
@@ -273,6 +316,27 @@ class Run:
             message, id=message.id or self.services.ids.new_id(), metadata=self.metadata
         )
         self.append(marked)
+        sender = message.sender
+        if sender is not None and sender.is_end and sender.task_id:
+            self._hear_end(sender.task_id, sender.usage)
+
+    def _hear_end(self, task_id: str, usage: TokenUsage | None) -> None:
+        """Forget a task, and count what it has used: written with the news, so it counts once."""
+        task = self.state.get(BACKGROUND_TASKS).get(task_id)
+        self.state.update(BACKGROUND_TASKS, TaskTold(task_id=task_id))
+        if usage is None:
+            return
+        if task is None or task.run_id == self.identity.run_id:
+            # What an earlier run of the thread has started is not this one's to pay.
+            self.usage = self.usage.plus(usage)
+        if self.state.has(THREAD_LEDGER):
+            charged = self.state.get(THREAD_LEDGER).charged(Amount.of(usage))
+            self.state.update(THREAD_LEDGER, charged)
+
+    def order(self, entry: OutboxEntry) -> None:
+        """Ask for something outside of the thread, once the next commit is durable."""
+        if all(entry.entry_id != known.entry_id for known in self.journal.outbox):
+            self.journal.outbox.append(entry)
 
     def take_in_news(self) -> bool:
         """Add what was sent to the run and not taken in yet; returns whether there was any."""
@@ -294,6 +358,13 @@ class Run:
         fresh = tuple(message for message in messages if message.id not in known)
         if fresh:
             self.state.update(PENDING_MESSAGES, (*held, *fresh))
+
+    def has_heard(self, message: Message) -> bool:
+        """Whether what a task or another agent says came before, under the same id."""
+        if message.sender is None or message.id is None:
+            return False
+        known = (*self.messages, *self.state.get(PENDING_MESSAGES))
+        return any(message.id == it.id for it in known)
 
     def lose_lease(self) -> None:
         """Stop at once and write nothing more: somebody else has the thread."""
@@ -340,6 +411,7 @@ class Run:
             written=tuple(sorted(changed)),
             verdict=self.verdict,
             termination=self.termination,
+            is_remote=not self.agent.is_local,
         )
 
     async def flush_record(

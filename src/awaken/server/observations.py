@@ -48,7 +48,7 @@ class Observations:
                 self._inferred(event)
             elif isinstance(event, ToolCallDone):
                 self.tools.add(1, event.result.tool_name, event.outcome.value)
-            elif isinstance(event, RunFinish) and commit.run is not None:
+            elif isinstance(event, RunFinish) and commit.run and not event.awaits_tasks:
                 self._finished(event, commit.run)
         for ticket in commit.tickets:
             if ticket.status is TicketStatus.OPEN:

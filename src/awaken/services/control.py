@@ -19,7 +19,7 @@ from awaken.contracts.errors import (
     UnknownRun,
     VersionConflict,
 )
-from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination
+from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination, TicketStatus
 from awaken.contracts.messages import Message
 from awaken.contracts.runs import (
     DecisionReceipt,
@@ -32,8 +32,10 @@ from awaken.contracts.suspension import ToolCallResume
 from awaken.mailbox.cancels import Named
 from awaken.mailbox.mailbox import INTERRUPT, Mailbox
 from awaken.mailbox.receipts import SubmitReceipt
+from awaken.runtime.active_runs import ActiveRun
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.leases import RunHandedOver
+from awaken.runtime.orders import delegate_of
 
 _AT_REST = (RunStatus.WAITING, RunStatus.DONE)
 
@@ -60,7 +62,7 @@ class RunControl:
         self._store = engine.store
 
     async def wait(self, run_id: str, timeout_ms: int | None) -> RunResult:
-        """Wait until a run ends or waits for a decision, however often it changes hands.
+        """Wait until a run ends or waits for somebody, however often it changes hands.
 
         Input that another run took in comes to what that run comes to.
 
@@ -70,6 +72,9 @@ class RunControl:
         """
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
             while True:
+                # A run that is over leaves its slot in the next turn of the loop: until then it
+                # would be asked again and again, and nobody else would ever have a turn.
+                await asyncio.sleep(0)
                 taken_by = await self._come_to_rest(run_id)
                 try:
                     result = await self._engine.wait(taken_by)
@@ -79,6 +84,8 @@ class RunControl:
                     if not self._store.is_shared:
                         raise
                     # This attempt is over, not the run: look again where it is.
+                    continue
+                if result.awaits_tasks:
                     continue
                 if result.status in _AT_REST or not self._store.is_shared:
                     return result
@@ -106,8 +113,10 @@ class RunControl:
         active = self._engine.active.of_thread(receipt.thread_id)
         if active is None or mode is InputMode.QUEUE:
             return receipt
+        # What is still being admitted may be the very run that the input begins.
+        is_other = active.run is not None and active.run_id != receipt.run_id
         is_unheard = mode is InputMode.INTERRUPT and active.lease is None
-        if is_unheard and not receipt.is_duplicate and active.run_id != receipt.run_id:
+        if is_unheard and is_other and not receipt.is_duplicate:
             # Without a claim nobody asks it through the store.
             await self._engine.cancel_active(active, INTERRUPT)
         active.look_for_input()
@@ -118,7 +127,7 @@ class RunControl:
         active = self._engine.active.of_thread(thread_id)
         if active is None:
             return False
-        await self._engine.cancel_active(active, INTERRUPT)
+        await self._cancel_active(active, INTERRUPT)
         await active.released.wait()
         return True
 
@@ -148,12 +157,17 @@ class RunControl:
     async def cancel_and_wait(self, id_: str, timeout_ms: int) -> bool:
         """Cancel, and wait until it holds; False when nothing was there or it takes too long."""
         active = self._engine.active.find(id_)
-        if active is not None:
-            return await self._engine.cancel_and_wait(active, timeout_ms)
-        thread = await self._store.load_thread(id_)
-        run_id = (thread.open_run_id if thread is not None else None) or id_
-        if not await self.cancel(id_):
-            return False
+        if active is None:
+            thread = await self._store.load_thread(id_)
+            run_id = (thread.open_run_id if thread is not None else None) or id_
+            if not await self.cancel(id_):
+                return False
+        else:
+            is_free = await self._engine.cancel_and_wait(active, timeout_ms)
+            if not active.is_left:
+                return is_free
+            run_id = active.run_id
+            await self._mailbox.cancel_run(run_id)
         try:
             await self.wait(run_id, timeout_ms)
         except TimeoutError:
@@ -171,7 +185,7 @@ class RunControl:
         """
         active = self._engine.active.find(id_)
         if active is not None:
-            return await self._engine.cancel_active(active)
+            return await self._cancel_active(active)
         match await self._mailbox.named(id_):
             case Named.RUN:
                 return await self.cancel_run(id_)
@@ -180,26 +194,34 @@ class RunControl:
             case _:
                 return await self._mailbox.cancel(id_)
 
-    async def cancel_run(self, run_id: str) -> bool:
+    async def cancel_run(self, run_id: str, cause: str = "user") -> bool:
         """Cancel a run, wherever it is; False when there is nothing to cancel."""
+        if self._engine.tasks.cancel_function(run_id, cause):
+            return True
         active = self._engine.active.of_run(run_id)
         if active is not None:
-            return await self._engine.cancel_active(active)
+            return await self._cancel_active(active, cause)
         # An agent that this process does not have has to be ended without it.
         with suppress(UnknownAgent):
-            if await self._engine.cancel_waiting(run_id):
+            if await self._engine.cancel_waiting(run_id, cause):
                 return True
-        return await self._mailbox.cancel_run(run_id)
+        return await self._mailbox.cancel_run(run_id, cause)
 
     async def cancel_thread(self, thread_id: str) -> bool:
         """Cancel a thread's open run, else what it has queued; False when it has neither."""
         active = self._engine.active.of_thread(thread_id)
         if active is not None:
-            return await self._engine.cancel_active(active)
+            return await self._cancel_active(active)
         thread = await self._store.load_thread(thread_id)
         if thread is not None and thread.open_run_id is not None:
             return await self.cancel_run(thread.open_run_id)
         return await self._mailbox.cancel_thread(thread_id)
+
+    async def _cancel_active(self, active: ActiveRun, cause: str = "user") -> bool:
+        """Cancel what executes here; what others go on with is cancelled where it is now."""
+        if await self._engine.cancel_active(active, cause):
+            return True
+        return active.is_left and await self._mailbox.cancel_run(active.run_id, cause)
 
     async def decide(
         self, decisions: Sequence[tuple[str, ToolCallResume]]
@@ -268,12 +290,32 @@ class RunControl:
             if dispatch.taken_by is not None:
                 return await self.at_rest(dispatch.taken_by)
             return run_id if dispatch.status.is_terminal else None
+        if record.awaits_tasks:
+            # It waits for nobody else, and goes on by itself.
+            return None
         if record.status is RunStatus.WAITING:
-            # A decision or a message that was sent lets it go on.
-            return None if dispatch is not None and not dispatch.status.is_terminal else run_id
+            # A decision or a message that was sent lets it go on, and so does its delegate.
+            is_sent = dispatch is not None and not dispatch.status.is_terminal
+            return None if is_sent or await self._has_busy_delegates(record) else run_id
         # What nobody else can see and does not execute here stays as it is.
         is_over = record.status is RunStatus.DONE or not self._store.is_shared
         return run_id if is_over else None
+
+    async def _has_busy_delegates(self, record: RunRecord) -> bool:
+        """Whether a run waits for delegates only, and none of them waits for somebody."""
+        tickets = await self._store.list_run_tickets(record.thread_id, record.run_id)
+        delegates = [delegate_of(it) for it in tickets if it.status is TicketStatus.OPEN]
+        return bool(delegates) and not any(
+            [delegate is None or await self._waits(delegate) for delegate in delegates]
+        )
+
+    async def _waits(self, run_id: str) -> bool:
+        """Whether a run waits for somebody, and nothing is on its way to it."""
+        if self._engine.active.of_run(run_id) is not None:
+            return False
+        record = await self._store.load_run(run_id)
+        is_waiting = record is not None and record.status is RunStatus.WAITING
+        return is_waiting and await self.at_rest(run_id) is not None
 
     async def _running(self, id_: str) -> RunRecord | None:
         """The run of a run or thread id, if it executes somewhere."""

@@ -17,6 +17,7 @@ from awaken.contracts.events import (
     LoggedEvent,
     RunFinish,
     StreamReset,
+    ends_stream,
     plain,
 )
 from awaken.contracts.lifecycle import Suspended
@@ -285,7 +286,7 @@ class EventStream:
             if type(item) is LoggedEvent:
                 self._cursor = item.seq
                 self._is_provisional = False
-                if self.run_id is not None and isinstance(item.event, RunFinish):
+                if self.run_id is not None and ends_stream(item.event):
                     self._is_over = True
             elif isinstance(item, ErrorEvent):
                 if item.code in _GOES_ON:
@@ -352,7 +353,8 @@ async def run_events(
 
 def _is_end(event: AgentEvent) -> bool:
     """Whether a run that has said this says nothing more, whoever asks."""
-    return isinstance(event, RunFinish) and not isinstance(event.termination, Suspended)
+    is_suspended = isinstance(event, RunFinish) and isinstance(event.termination, Suspended)
+    return ends_stream(event) and not is_suspended
 
 
 def _checked(cursor: int, latest: int) -> int:

@@ -111,9 +111,13 @@ class ThreadView:
 
         Raises:
             UnknownThread: There is none, or it belongs to somebody else.
-            InvalidRecord: The parent is missing, or the lineage would form a cycle.
+            InvalidInput: The parent is missing, or is not the client's to choose.
+            InvalidRecord: The lineage would form a cycle.
         """
-        return await self._save(await self.thread(thread_id), edit)
+        thread = await self.thread(thread_id)
+        if edit.parent_thread_id not in (msgspec.UNSET, thread.parent_thread_id):
+            await self._check_movable(thread)
+        return await self._save(thread, edit)
 
     async def delete_thread(self, thread_id: str, strategy: DeleteStrategy) -> None:
         """Delete a thread and everything of it."""
@@ -162,6 +166,16 @@ class ThreadView:
             metadata=metadata,
         )
         return await self._store.save_thread(changed.touched(self.now_ms()))
+
+    async def _check_movable(self, thread: Thread) -> None:
+        """Refuse to move a thread that was made for a run below another one.
+
+        Whoever cancels the run above it finds it there.
+        """
+        made_for = await self._store.load_run(thread.id)
+        if made_for is not None and made_for.parent_run_id is not None:
+            problem = f"thread '{thread.id}' belongs to run '{made_for.parent_run_id}' above it"
+            raise InvalidInput(what="parent_thread_id", problem=problem)
 
     async def _check_parent(self, parent_id: str) -> None:
         try:

@@ -12,6 +12,7 @@ from awaken.contracts.errors import (
     InvalidResume,
     LimitExceeded,
     ThreadBusy,
+    UnknownAgent,
     UnknownRun,
     VersionConflict,
 )
@@ -95,9 +96,12 @@ class TenantView(ThreadView):
         return self._desk.profile
 
     def agents(self) -> dict[str, AgentSpec]:
-        """The agents that can be run, by id."""
-        sources = self._desk.engine.registry.snapshot().registries.agents
-        return {agent_id: source.spec for agent_id, source in sources.items()}
+        """The agents that can be run, by id; not those that were found at other servers.
+
+        Those are called with the operator's credentials, by agents that name them.
+        """
+        sources = self._desk.engine.registry.snapshot().registries.agents.items()
+        return {name: source.spec for name, source in sources if source.spec.registry is None}
 
     def tool_ids(self, agent_id: str) -> tuple[str, ...]:
         """The tools that an agent has.
@@ -293,6 +297,13 @@ class TenantView(ThreadView):
                 raise LimitExceeded(
                     what=f"The number of {what}", size=size, limit=REQUEST_ITEMS_MAX
                 )
+        self._check_agent(request.agent_id)
         if self.tenant_id is None:
             return request
         return msgspec.structs.replace(request, tenant_id=self.tenant_id)
+
+    def _check_agent(self, agent_id: str | None) -> None:
+        registries = self._desk.engine.registry.snapshot().registries
+        found = registries.agents.get(registries.name_of(agent_id)) if agent_id else None
+        if found is not None and found.spec.registry is not None:
+            raise UnknownAgent(agent_id=agent_id, known=", ".join(sorted(self.agents())))

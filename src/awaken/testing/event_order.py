@@ -148,7 +148,7 @@ class _EventOrder:
             self._note("the last step has no step_end")
         if event.run_id != run_id:
             self._note(f"run {run_id!r} was started, run {event.run_id!r} finishes")
-        if not isinstance(event.termination, Suspended):
+        if not isinstance(event.termination, Suspended) and not event.awaits_tasks:
             self._ended_runs.add(run_id)
         if not isinstance(event.termination, Failed | Cancelled):
             self._note_missing_snapshot()

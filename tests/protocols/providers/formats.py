@@ -30,10 +30,10 @@ from awaken.contracts.messages import Message, ToolCall, assistant, tool_answer,
 from awaken.contracts.model_errors import ModelError
 from awaken.contracts.models import ProviderSpec
 from awaken.contracts.secrets import RedactedString
+from awaken.outbound.pool import HttpPool
 from awaken.providers.anthropic.codec import AnthropicCodec
 from awaken.providers.gemini.codec import GeminiCodec
 from awaken.providers.http.client import HttpModelClient
-from awaken.providers.http.pool import HttpPool
 from awaken.providers.openai_chat.codec import OpenAiChatCodec
 from awaken.providers.openai_responses.codec import OpenAiResponsesCodec
 from awaken.testing import Reasoning, ToolCalls, Turn

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from awaken.contracts.inference import ModelEvent, StopReason, TokenUsage, UsageReport
 from awaken.contracts.model_errors import StreamInterrupted, TransportFailed
-from awaken.providers.http.sse import SseDecoder
+from awaken.outbound.sse import SseDecoder
 from awaken.testing import Reasoning, ToolCalls, Turn
 from awaken.testing.model_server import FakeModelServer, Sent, stream_of
 from awaken.testing.model_server.faults import Cut

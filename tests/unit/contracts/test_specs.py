@@ -17,6 +17,7 @@ from awaken.contracts.inference import (
     ReasoningEffort,
 )
 from awaken.contracts.models import ModelSpec
+from awaken.contracts.secrets import encode_secret
 from awaken.contracts.specs import (
     AgentSpec,
     ConsecutiveErrors,
@@ -54,7 +55,7 @@ FULL_AGENT = {
 
 
 def written(spec: Any) -> Any:
-    return msgspec.json.decode(msgspec.json.encode(spec))
+    return msgspec.json.decode(msgspec.json.encode(spec, enc_hook=encode_secret))
 
 
 def test_an_agent_needs_little_and_gets_the_documented_defaults() -> None:
@@ -216,3 +217,17 @@ def test_merged_overrides_take_the_last_word_on_each_field(given_: list[Inferenc
 def test_an_override_that_says_nothing_much_still_says_something(values: dict[str, Any]) -> None:
     assert not InferenceOverride(**values).is_empty
     assert InferenceOverride().is_empty
+
+
+def test_an_endpoint_shows_no_secret_and_survives_its_json_form() -> None:
+    data = {
+        "base_url": "stdio:",
+        "auth": {"type": "bearer", "token": "SECRET-1"},
+        "options": {"env": {"KEY": "SECRET-2", "TERM": None}},
+    }
+    endpoint = decode_spec(data, RemoteEndpoint)
+    assert "SECRET" not in repr(endpoint)
+    assert endpoint.auth is not None
+    assert endpoint.auth["type"] == "bearer"
+    assert written(endpoint) == data
+    assert decode_spec(written(endpoint), RemoteEndpoint) == endpoint

@@ -29,8 +29,8 @@ from awaken.contracts.model_errors import (
     StreamInterrupted,
     Unauthorized,
 )
+from awaken.outbound.sse import SseDecoder
 from awaken.providers.anthropic.codec import AnthropicCodec
-from awaken.providers.http.sse import SseDecoder
 
 
 def started(**usage) -> dict:

@@ -42,11 +42,11 @@ from awaken.contracts.model_errors import (
 )
 from awaken.contracts.models import ProviderSpec
 from awaken.contracts.secrets import RedactedString
+from awaken.outbound.pool import HttpPool
 from awaken.providers.bedrock import BedrockClient
 from awaken.providers.bedrock import client as client_module
 from awaken.providers.http import transport
 from awaken.providers.http.failures import MESSAGE_CHARS
-from awaken.providers.http.pool import HttpPool
 
 MODEL = "anthropic.claude-sonnet-4-5-v1:0"
 ACCESS, SECRET, TOKEN = "AKIDEXAMPLE", "s3cr3t/Key+value", "session-token-value"
@@ -459,7 +459,7 @@ def test_without_botocore_the_error_names_the_extra() -> None:
         "from awaken.contracts.models import ProviderSpec\n"
         "from awaken.contracts.model_errors import Unauthorized\n"
         "from awaken.providers.bedrock import BedrockClient\n"
-        "from awaken.providers.http.pool import HttpPool\n"
+        "from awaken.outbound.pool import HttpPool\n"
         "spec = ProviderSpec(id='a', adapter='bedrock', adapter_options={'region': 'us-east-1'})\n"
         "client = BedrockClient(spec, HttpPool())\n"
         "try:\n"

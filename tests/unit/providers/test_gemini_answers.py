@@ -26,8 +26,8 @@ from awaken.contracts.model_errors import (
     RateLimited,
     StreamInterrupted,
 )
+from awaken.outbound.sse import SseDecoder
 from awaken.providers.gemini.codec import GeminiCodec
-from awaken.providers.http.sse import SseDecoder
 
 
 def chunk(*parts: dict, finish: str | None = None, usage: dict | None = None, **fields) -> dict:

@@ -16,8 +16,8 @@ from awaken.contracts.model_errors import (
     RateLimited,
     Unauthorized,
 )
+from awaken.outbound.sse import SseDecoder
 from awaken.providers.http.failures import MESSAGE_CHARS, failure_of_body, failure_of_event
-from awaken.providers.http.sse import SseDecoder
 
 GOOGLE = "type.googleapis.com/google.rpc"
 

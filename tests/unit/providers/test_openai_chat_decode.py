@@ -26,7 +26,7 @@ from awaken.contracts.model_errors import (
     StreamInterrupted,
     Unauthorized,
 )
-from awaken.providers.http.sse import SseDecoder
+from awaken.outbound.sse import SseDecoder
 from awaken.providers.openai_chat.codec import OpenAiChatCodec
 
 THOUGHT = ThinkingSignature(signature=None, origin="openai_chat")

@@ -28,7 +28,7 @@ from awaken.contracts.model_errors import (
     RateLimited,
     StreamInterrupted,
 )
-from awaken.providers.http.sse import SseDecoder
+from awaken.outbound.sse import SseDecoder
 from awaken.providers.openai_responses.codec import OpenAiResponsesCodec
 
 END = Stop(reason=StopReason.END_TURN)

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from awaken.contracts.dispatch import InputMode
-from awaken.contracts.storage import Store
+from awaken.contracts.storage import OutboxEntry, Store
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sql.session import Moment
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.store_conformance.writing import dispatch
+from awaken.testing.store_conformance.writing import Writer, dispatch
 
 SKEW_MS = 600_000
 
@@ -71,6 +71,29 @@ def test_delayed_work_still_waits_for_its_time(kind: str, tmp_path: Path) -> Non
         clock.wall_ms += 400
         (claimed,) = await store.claim("worker", "token", 1000)
         assert claimed.dispatch_id == "d-1"
+        await store.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_an_order_is_due_exactly_at_its_time_and_at_once_without_one(
+    kind: str, tmp_path: Path
+) -> None:
+    async def run() -> None:
+        clock = Clock()
+        store = made(kind, clock, tmp_path)
+        await store.open()
+        delayed = OutboxEntry(entry_id="delayed", kind="mail", due_at=clock.wall_ms + 400)
+        at_once = OutboxEntry(entry_id="at once", kind="mail")
+        await Writer(store).commit(outbox=(delayed, at_once))
+        for passed_ms, due in (
+            (-SKEW_MS, (at_once,)),
+            (399, (at_once,)),
+            (400, (delayed, at_once)),
+        ):
+            clock.wall_ms = delayed.due_at - 400 + passed_ms
+            assert await store.list_outbox() == due
         await store.close()
 
     asyncio.run(run())

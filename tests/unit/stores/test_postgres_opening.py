@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.postgres.server import new_schema, server
 from tests.postgres.stores import opened
@@ -25,7 +26,7 @@ from awaken.contracts.errors import (
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.profile import ProfileEntry
 from awaken.contracts.queries import ThreadQuery
-from awaken.contracts.storage import Store
+from awaken.contracts.storage import OutboxEntry, Store
 from awaken.contracts.threads import Thread
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.postgres.server import server_at
@@ -181,13 +182,20 @@ def test_a_database_of_the_first_schema_is_brought_up_to_date_with_what_is_in_it
     async def check() -> None:
         schema = new_schema()
         async with opened(schema=schema) as store:
-            await store.commit(Writer(store).next(run=run(status=RunStatus.DONE)))
+            unsent = OutboxEntry(entry_id="unsent", kind="mail", payload="hello")
+            done = run(status=RunStatus.DONE)
+            await store.commit(Writer(store).next(run=done, outbox=(unsent,)))
             (before,) = (await store.list_threads(ThreadQuery())).items
         # As the first version left it: without what came later.
         await server().sql(f"ALTER TABLE {schema}.threads DROP COLUMN tenant_id")
+        for column in ("due_at", "is_dead"):
+            await server().sql(f"ALTER TABLE {schema}.outbox DROP COLUMN {column}")
         await server().sql(f"UPDATE {schema}.facts SET value = '1' WHERE name = 'schema_version'")
         async with opened(schema=schema) as store:
             assert await store.load_thread(before.id) == before
+            assert await store.list_outbox() == (unsent,)
+            assert await store.save_outbox(msgspec.structs.replace(unsent, is_dead=True))
+            assert len(await store.list_dead_outbox(before.id)) == 1
             await store.save_thread(Thread(id="new", tenant_id="ann"))
             listed = await store.list_threads(ThreadQuery(tenant_id="ann"))
             assert [thread.id for thread in listed.items] == ["new"]
@@ -427,7 +435,10 @@ def all_text(error: BaseException) -> str:
 def columns_of(package: str) -> dict[str, list[str]]:
     script = "\n".join(migrations(package))
     tables = re.findall(r"CREATE TABLE (\w+) \((.*?)\n?\)(?: STRICT.*?)?;", script, re.DOTALL)
-    return {
+    columns = {
         table: re.findall(r"(?:^|,)\s*([a-z]\w*) (?:TEXT|BIGINT|INTEGER|BYTEA|BLOB)", body)
         for table, body in tables
     }
+    for table, column in re.findall(r"ALTER TABLE (\w+) ADD COLUMN (\w+)", script):
+        columns[table].append(column)
+    return columns

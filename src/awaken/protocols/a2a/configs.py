@@ -11,8 +11,8 @@ import msgspec
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.profile import ProfileEntry, ProfileStore
 from awaken.contracts.record import Record
+from awaken.outbound.guard import Outbound
 from awaken.services.view import TenantView
-from awaken.transport.outbound import Outbound
 from awaken.transport.problems import Problem
 
 from .states import Payload

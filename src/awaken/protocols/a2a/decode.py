@@ -13,10 +13,10 @@ from awaken.contracts.content import ContentBlock, Text
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.messages import Message, Role
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
+from awaken.outbound.guard import Outbound
 from awaken.services.decisions import names
 from awaken.transport.asgi import encode_json
 from awaken.transport.media import inline, linked
-from awaken.transport.outbound import Outbound
 from awaken.transport.problems import Problem
 
 from .states import is_permission

@@ -17,9 +17,9 @@ from aiohttp import ClientSession
 
 from awaken.contracts.errors import AwakenError, CursorExpired, UnknownRun
 from awaken.contracts.runs import RunRecord
+from awaken.outbound.guard import Outbound, Undelivered
 from awaken.services.view import Desk
 from awaken.transport.asgi import encode_json
-from awaken.transport.outbound import Outbound, Undelivered
 
 from .configs import PENDING, PushPolicy, Target, find_config, forget_config, scope
 from .projection import TaskProjection

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from awaken.contracts.dispatch import InputMode
-from awaken.contracts.identity import Adapter, present
+from awaken.contracts.errors import InvalidResume
+from awaken.contracts.identity import Adapter, derived_id, present
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.queries import LIMIT_MAX, RunQuery
 from awaken.contracts.runs import RunRecord, RunRequest
@@ -28,9 +29,10 @@ CANCEL_WAIT_MS = 10_000
 PAGE_SIZE = 50
 PAGE_SIZE_MAX = 100
 _OPEN = {
-    TaskState.SUBMITTED: RunStatus.CREATED, TaskState.WORKING: RunStatus.RUNNING,
+    TaskState.SUBMITTED: RunStatus.CREATED, TaskState.WORKING: None,
     TaskState.INPUT_REQUIRED: RunStatus.WAITING, TaskState.AUTH_REQUIRED: RunStatus.WAITING,
 }  # fmt: skip
+"""The status of the runs to look among; a task works on also while its run waits for others."""
 
 
 class Streamed(NamedTuple):
@@ -145,9 +147,31 @@ async def _started(ask: Ask[SendMessage], message: WireMessage) -> StartedRun:
     if agent_id is None and (thread is None or thread.latest_run_id is None):
         agents = ask.view.agents()
         agent_id = "default" if "default" in agents else next(iter(agents), None)
-    said = (user_message(message),)
-    request = RunRequest(thread_id=context, agent_id=agent_id, messages=said, adapter=Adapter.A2A)
-    return await ask.view.start(request, when_busy=InputMode.QUEUE)
+    task_id = _task_id(ask, message)
+    request = RunRequest(
+        thread_id=context,
+        agent_id=agent_id,
+        messages=(user_message(message),),
+        run_id_hint=task_id,
+        adapter=Adapter.A2A,
+    )
+    try:
+        return await ask.view.start(request, when_busy=InputMode.QUEUE)
+    except InvalidResume:
+        if task_id is None:
+            raise
+        # The message has come before: what it began is its answer.
+        record = await ask.view.run(task_id)
+        stream = await ask.view.follow_run(task_id)
+        return StartedRun(run_id=record.run_id, thread_id=record.thread_id, stream=stream)
+
+
+def _task_id(ask: Ask[SendMessage], message: WireMessage) -> str | None:
+    """The task of a message: the same however often it comes, if it names its context."""
+    context = present(message.context_id)
+    if context is None:
+        return None
+    return derived_id(ask.view.tenant_id or "", "a2a", context, message.message_id or "")
 
 
 async def _continued(ask: Ask[SendMessage], message: WireMessage, record: RunRecord) -> StartedRun:
@@ -158,10 +182,12 @@ async def _continued(ask: Ask[SendMessage], message: WireMessage, record: RunRec
     done = f"the task waits for nothing; begin a new one with contextId '{thread_id}'"
     checks = [
         ("contextId", is_here, f"the task is in the context '{thread_id}'"),
-        ("taskId", bool(tickets), done),
+        ("taskId", bool(tickets) or record.awaits_message or record.awaits_tasks, done),
     ]
     ask.check(wrong(checks, "message."))
-    stream = await ask.view.decide_and_follow(record, decisions_of(message, tickets))
+    said = RunRequest(messages=() if tickets else (user_message(message),))
+    decisions = decisions_of(message, tickets) if tickets else {}
+    stream = await ask.view.decide_and_follow(record, decisions, said)
     return StartedRun(run_id=record.run_id, thread_id=thread_id, stream=stream)
 
 

@@ -54,13 +54,13 @@ class TaskProjection:
                 self._questions.pop(call_id, None)
             case ev.RunStart() if self._status["state"] is not TaskState.WORKING:
                 return [self._moved(TaskState.WORKING, [])]
-            case ev.RunFinish():
+            case ev.RunFinish(awaits_tasks=False):
                 return self._finished(event)
         return []
 
     def _finished(self, event: ev.RunFinish) -> list[Payload]:
         questions, response = (list(self._questions.values()), ev.extract_response(event.result))
-        state = state_at(event.termination, questions)
+        state = state_at(event.termination, questions, ev.wanted_message(event))
         ending = self._moved(state, said_at(event.termination, questions, response))
         if state is not TaskState.COMPLETED or not (self._text or response):
             return [ending]

@@ -10,9 +10,9 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from awaken.contracts.errors import AwakenError
+from awaken.outbound.guard import Outbound
 from awaken.transport.asgi import JSON, Bytes, Header, Reply, as_json, encode_json
 from awaken.transport.json_bodies import decoded
-from awaken.transport.outbound import Outbound
 from awaken.transport.problems import Problem, problem_of
 from awaken.transport.routes import Access, ApiRoute, Call, WireProtocol
 from awaken.transport.sse import EventStreamReply

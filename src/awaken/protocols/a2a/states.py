@@ -77,7 +77,9 @@ async def task_of(view: TenantView, record: RunRecord, length: int | None = None
     names = {"taskId": record.run_id, "contextId": record.thread_id}
     asked = await open_tickets(view, record)
     questions = [Question.of(it.call_id, it.tool_name, it.arguments, it) for it in asked]
-    state, response = state_of(record, questions), record.final_output or ""
+    # What a run has said that goes on by itself is not its last word.
+    is_said = record.status is RunStatus.DONE or record.awaits_message
+    state, response = state_of(record, questions), (is_said and record.final_output) or ""
     said = status(names, state, said_at(record.termination, questions, response))
     said["timestamp"] = datetime.fromtimestamp((record.updated_at or record.created_at) / 1000, UTC)
     shown = task(names, said, response if state is TaskState.COMPLETED else "")
@@ -114,16 +116,20 @@ def state_of(record: RunRecord, questions: Sequence[Question]) -> TaskState:
     """Where a run's task is, given the questions that are still open."""
     if record.status is RunStatus.DONE:
         return state_at(record.termination, questions)
-    if questions:
-        return state_at(Suspended(), questions)
-    # One that waits without a question waits for work that goes on, or to be taken up.
+    if questions or record.awaits_message:
+        wanted = record.waiting.message if record.waiting is not None else None
+        return state_at(Suspended(), questions, wanted)
+    # One that waits otherwise waits for work that goes on, or to be taken up.
     return TaskState.SUBMITTED if record.status is RunStatus.CREATED else TaskState.WORKING
 
 
-def state_at(termination: Termination | None, questions: Sequence[Question]) -> TaskState:
-    """Where a task is whose run has ended or waits."""
+def state_at(
+    termination: Termination | None, questions: Sequence[Question], wanted: str | None = None
+) -> TaskState:
+    """Where a task is whose run has ended or waits; `wanted` is why it waits for a message."""
     if isinstance(termination, Suspended):
-        is_for_permission = {it.kind for it in questions} == {"permission"}
+        kinds = {it.kind for it in questions}
+        is_for_permission = kinds == {"permission"} or (not kinds and wanted == "auth_required")
         return TaskState.AUTH_REQUIRED if is_for_permission else TaskState.INPUT_REQUIRED
     return _ENDS.get(type(termination), TaskState.COMPLETED)
 
@@ -133,9 +139,9 @@ def said_at(
 ) -> list[Payload]:
     """What a task says: its questions for people and programs, its answer, or why there is none."""
     match termination:
-        case None | Suspended():
+        case None | Suspended() if questions:
             data = {"data": {"questions": questions}, "mediaType": "application/json"}
-            return [*({"text": it.text} for it in questions), data] if questions else []
+            return [*({"text": it.text} for it in questions), data]
         case Failed(message=text) | Blocked(reason=text):
             return [{"text": text}]
         case _:

@@ -13,8 +13,8 @@ from awaken.contracts.errors import UnknownAgent, UnknownRun
 from awaken.contracts.identity import present
 from awaken.contracts.record import Record
 from awaken.contracts.runs import RunRecord
+from awaken.outbound.guard import Outbound
 from awaken.services.view import TenantView
-from awaken.transport.outbound import Outbound
 from awaken.transport.problems import Problem
 from awaken.transport.routes import Call
 

@@ -117,7 +117,7 @@ class Sessions:
         if cancelled.done():
             await self._view.cancel_run(started.run_id)
         end = await self._follow(started.stream)
-        while isinstance(end, ends.Suspended):
+        while isinstance(end, ends.Suspended) and not await self._is_up_to_user(started.run_id):
             end = await self._go_on(asked.session_id, started.run_id, cancelled)
         return _stop_reason(end)
 
@@ -126,13 +126,17 @@ class Sessions:
         async with aclosing(stream.batches()) as batches:
             async for batch in batches:
                 for event in map(events.plain, batch):
-                    if isinstance(event, events.RunFinish):
+                    if isinstance(event, events.RunFinish) and events.ends_stream(event):
                         return event.termination
                     if isinstance(event, events.ErrorEvent):
                         raise RunError(event.message)
                     for update in event_updates(event):
                         await self._tell(stream.thread_id, update)
         raise RunError("The run waits for somebody else's decision.")
+
+    async def _is_up_to_user(self, run_id: str) -> bool:
+        """Whether the run waits for the next prompt, and nothing can be decided."""
+        return (await self._view.run(run_id)).awaits_message
 
     async def _go_on(self, session_id: str, run_id: str, cancelled: Cancel) -> ends.Termination:
         """Have the tickets of a run decided, and follow it further."""

@@ -11,7 +11,7 @@ from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.transport.asgi import encode_json
 from awaken.transport.sse import data_line
 
-from .endings import outcome, spent
+from .endings import outcome, spent, wanted_outcome
 from .messages import arguments_text, json_text, reasoning_id, wire_messages
 from .patch import difference, is_patch
 
@@ -63,12 +63,14 @@ class AgUiEncoder:
         # A run that was cancelled while it was queued never began.
         self._on_run_start(event)
         self._close_step()
+        if event.awaits_tasks:
+            return
         ending, result, why = event.termination, None, None
         match ending:
             case Failed(message=message, code=code):
                 return self._on_error(events.ErrorEvent(message=message, code=code))
             case Suspended():
-                why = outcome(self._waiting)
+                why = wanted_outcome(event) or outcome(self._waiting)
             case Cancelled():
                 why = {"type": "cancelled"}
             case _:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from awaken.contracts.events import RunFinish, extract_response, wanted_message
 from awaken.contracts.inference import TokenUsage
 from awaken.contracts.suspension import ResumeMode, SuspendTicket, Ticket
 
@@ -36,6 +37,16 @@ def outcome(waiting: Mapping[str, SuspendTicket]) -> Fields:
         for id_, it in asked.items()
     ]
     return {"type": "interrupt", "interrupts": interrupts}
+
+
+def wanted_outcome(event: RunFinish) -> Fields | None:
+    """The outcome of a run that waits for a message: one interrupt, which has the run's id."""
+    wanted = wanted_message(event)
+    if wanted is None:
+        return None
+    asked = {"id": event.run_id, "reason": wanted, "responseSchema": {"type": "string"}}
+    question = _given({"message": extract_response(event.result) or None})
+    return {"type": "interrupt", "interrupts": [asked | question]}
 
 
 def is_client_call(ticket: SuspendTicket | Ticket, tool_name: str) -> bool:

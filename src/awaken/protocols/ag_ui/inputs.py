@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from awaken.contracts import content as stored
-from awaken.contracts.messages import Message, Role, Visibility, as_blocks
+from awaken.contracts.messages import Message, Role, Visibility, as_blocks, user
 from awaken.contracts.record import Record
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
 from awaken.contracts.tools import EMPTY_PARAMETERS, ToolDescriptor
@@ -123,6 +123,13 @@ def decisions(body: RunAgentInput, tickets: Iterable[Ticket]) -> dict[str, ToolC
     waiting = {it.call_id for it in tickets if is_client_call(it, it.tool_name)}
     told = {id_: _result(it) for id_, it in body.results.items() if id_ and id_ in waiting}
     return told | {it.interrupt_id: _answer(it) for it in body.answers}
+
+
+def spoken(body: RunAgentInput, run_id: str) -> tuple[Message, ...]:
+    """The answers to a run that asked without a ticket, as what they are there: messages."""
+    told = [it.payload or it.status for it in body.answers if it.interrupt_id == run_id]
+    texts = (it if isinstance(it, str) else msgspec.json.encode(it).decode() for it in told)
+    return tuple(map(user, texts))
 
 
 def new_messages(body: RunAgentInput, known: Collection[str] | None) -> tuple[Message, ...]:

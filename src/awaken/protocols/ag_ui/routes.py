@@ -3,8 +3,8 @@
 Who attaches without a cursor gets a stream that an official client can begin with: RUN_STARTED, a
 MESSAGES_SNAPSHOT of what was said before, and the run anew, so that it drops what it had half
 received. Who names a cursor gets exactly what follows it, in the middle of a run as well. A run
-that goes on keeps its id, whatever `runId` came with the answers; a plain message instead of an
-answer begins a new run and cancels the one that waits.
+that goes on keeps its id, whatever `runId` came with the answers; a plain message instead of a
+decision begins a new run and cancels the one that waits.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -17,7 +17,7 @@ from awaken.contracts.identity import Adapter, present
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, VisibilityFilter, at_cursor
 from awaken.contracts.record import Record
-from awaken.contracts.runs import RunRequest
+from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.threads import Thread
 from awaken.services.following import EventStream
@@ -28,7 +28,7 @@ from awaken.transport.sse import EventStreamReply
 from awaken.transport.stopping import cancel_thread, interrupt_thread
 
 from .encoder import AgUiEncoder
-from .inputs import RunAgentInput, decisions, frontend_context, new_messages
+from .inputs import RunAgentInput, decisions, frontend_context, new_messages, spoken
 from .messages import wire_messages
 from .renewing import RenewingStream
 
@@ -49,17 +49,20 @@ async def run_agent(call: Call) -> Reply:
     body: RunAgentInput = call.body
     thread_id = present(call.path.get("thread_id") or body.thread_id)
     thread = await call.view.find_thread(thread_id) if thread_id else None
-    said = new_messages(body, await _known(call, thread))
+    # The run that a message continues; it keeps its id.
+    open_run = await call.view.open_run(thread.id) if thread is not None else None
+    same = open_run.run_id if open_run and _takes_messages(open_run) else ""
+    said = (*new_messages(body, await _known(call, thread)), *spoken(body, same))
     request = RunRequest(
         thread_id=thread_id,
         agent_id=call.path.get("agent_id") or body.agent_id,
         messages=(*frontend_context(body), *said) if said else (),
         frontend_tools=body.frontend_tools,
         adapter=Adapter.AG_UI,
-        run_id_hint=present(body.run_id) or call.view.new_id(),
+        run_id_hint=None if same else present(body.run_id) or call.view.new_id(),
     )
     tickets = await call.view.tickets(thread.id) if thread and body.results else ()
-    decided = decisions(body, tickets)
+    decided = {name: it for name, it in decisions(body, tickets).items() if name != same}
     if decided:
         return await _decide(call, thread, request, decided)
     if not said:
@@ -141,6 +144,11 @@ async def _again(call: Call, thread: Thread | None) -> Reply:
         raise Problem(400, "invalid_input", "at least one message is required")
     call.require(Access.READ)
     return _told(call, await call.view.follow_run(run.run_id), is_anew=True)
+
+
+def _takes_messages(run: RunRecord) -> bool:
+    """Whether the run waits and has no ticket, so that a message takes nobody's decision away."""
+    return run.awaits_message or run.awaits_tasks
 
 
 def _told(

@@ -48,7 +48,7 @@ class AiSdkEncoder:
         self._is_seven = version >= 7
         self._is_new_message = earlier is not None
         self._earlier = earlier or {}
-        self._is_over = self._is_asleep = self._is_step_open = False
+        self._is_over = self._is_asleep = self._is_resting = self._is_step_open = False
         self._message_id = ""
         self._texts, self._texts_before, self._thoughts = 1, 1, 0
         self._block: tuple[str, str] | None = None
@@ -72,7 +72,9 @@ class AiSdkEncoder:
         return [data_line(encode_json(chunk)) for chunk in chunks]
 
     def _run_start(self, event: ev.RunStart) -> list[Fields]:
-        self._is_asleep = False
+        is_more, self._is_resting, self._is_asleep = self._is_resting, False, False
+        if is_more:
+            return []
         info = {"runId": event.run_id, "threadId": event.thread_id}
         name = {} if self._is_new_message else {"messageId": event.run_id}
         data = {"type": "data-run-info", "id": event.run_id, "data": info}
@@ -168,6 +170,9 @@ class AiSdkEncoder:
 
     def _run_finish(self, event: ev.RunFinish) -> list[Fields]:
         chunks, ending = self._step_end(event), event.termination
+        self._is_resting = event.awaits_tasks
+        if event.awaits_tasks:
+            return chunks
         self._is_asleep = isinstance(ending, Suspended)
         self._is_over = not self._is_asleep
         if isinstance(ending, Cancelled):
@@ -178,6 +183,8 @@ class AiSdkEncoder:
         usage = {name: count for name, count in counts.items() if count is not None}
         metadata = {"runId": event.run_id, "threadId": event.thread_id, "usage": usage}
         reason = _REASONS.get(type(ending), "stop")
+        if (wanted := ev.wanted_message(event)) is not None:
+            reason, metadata["waitsFor"] = "other", wanted
         return [*chunks, {"type": "finish", "finishReason": reason, "messageMetadata": metadata}]
 
     def _error(self, event: ev.ErrorEvent) -> list[Fields]:

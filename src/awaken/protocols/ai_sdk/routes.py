@@ -13,7 +13,7 @@ from awaken.contracts.identity import Adapter, present
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order
 from awaken.contracts.record import Record, always
-from awaken.contracts.runs import RunRequest
+from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.suspension import Ticket, ToolCallResume
 from awaken.services.decisions import names
 from awaken.services.following import EventStream
@@ -99,7 +99,7 @@ async def messages(call: Call) -> Reply:
     query: HistoryQuery = call.query
     thread_id = call.path["thread_id"]
     run = await call.view.open_run(thread_id)
-    executing = run.run_id if run is not None and run.status is not RunStatus.WAITING else None
+    executing = run.run_id if run is not None and _goes_on(run) else None
     found, next_cursor = await ui_messages(call.view, thread_id, query, executing)
     shown = History(
         messages=found,
@@ -139,7 +139,12 @@ async def _run_to_resume(call: Call, thread_id: str, after: int | None) -> str |
         # Of the run that goes on after the cursor, which need not be the latest.
         return (await call.view.events(thread_id, after, 1))[0].run_id
     run = await call.view.open_run(thread_id)
-    return None if run is None or run.status is RunStatus.WAITING else run.run_id
+    return run.run_id if run is not None and _goes_on(run) else None
+
+
+def _goes_on(run: RunRecord) -> bool:
+    """Whether the open run says more by itself."""
+    return run.status is not RunStatus.WAITING or run.awaits_tasks
 
 
 def _streamed(call: Call, stream: EventStream, earlier: Calls | None = None) -> Reply:

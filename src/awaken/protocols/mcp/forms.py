@@ -12,13 +12,14 @@ from awaken.transport.routes import Access
 from .callers import Context, caller_of
 
 _PRIMITIVES = ("string", "number", "integer", "boolean")
+_MESSAGE = {"type": "string", "minLength": 1}
 _DECISION = {"type": "string", "title": "Decision", "enum": ["approve", "deny"]}
 
 
 def keyed(ctx: Context, tickets: Sequence[Ticket]) -> dict[str, Ticket]:
     """The tickets that the client's user can decide on, by their own names where those differ."""
     found: dict[str, Ticket] = {}
-    if not _may_ask(ctx):
+    if not may_ask(ctx):
         return found
     decider = caller_of(ctx).view.principal_id
     for ticket in tickets:
@@ -66,7 +67,22 @@ def _decision(ticket: Ticket, answer: Any) -> ToolCallResume | None:
     return ToolCallResume(decision_id="", result=result)
 
 
-def _may_ask(ctx: Context) -> bool:
+def message_form(question: str) -> ElicitRequestFormParams:
+    """The form for what a run is told that waits for a message."""
+    return ElicitRequestFormParams(message=question, requested_schema=_object(message=_MESSAGE))
+
+
+def message_in(answer: Any) -> str:
+    """The message in a client's answer to that form; nothing if it gives none."""
+    try:
+        given = ElicitResult.model_validate(answer)
+    except ValidationError:
+        return ""
+    said = (given.content or {}).get("message") if given.action == "accept" else None
+    return said.strip() if isinstance(said, str) else ""
+
+
+def may_ask(ctx: Context) -> bool:
     """Whether the client can show forms, and its answers count as decisions."""
     capabilities = ctx.session.client_capabilities
     shown = capabilities.elicitation if capabilities is not None else None

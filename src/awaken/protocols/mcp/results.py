@@ -39,11 +39,19 @@ def refusal(error: AwakenError) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=problem_of(error).message)], is_error=True)
 
 
+def question_of(record: RunRecord) -> str:
+    """What a run wants to be told that waits for a message."""
+    wanted = (record.waiting.question or record.waiting.message) if record.waiting else None
+    return record.final_output or f"Run '{record.run_id}' waits for a message: {wanted}."
+
+
 def _standing(record: RunRecord, tickets: Sequence[Ticket]) -> tuple[str, str]:
     run = f"Run '{record.run_id}'"
-    if record.status is RunStatus.WAITING:
+    if record.awaits_message:
+        return "waiting", question_of(record)
+    if record.status is RunStatus.WAITING and not record.awaits_tasks:
         asked = [f"{it.ticket_id} ({it.suspension.message or it.tool_name})" for it in tickets]
-        return "waiting", f"{run} waits for a decision on: {'; '.join(asked) or 'its input'}"
+        return "waiting", f"{run} waits for a decision on: {'; '.join(asked)}"
     if record.status is not RunStatus.DONE:
         return "running", f"{run} goes on; nobody watches it here any more."
     return _end(record)

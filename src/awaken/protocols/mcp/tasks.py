@@ -10,14 +10,16 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from pydantic import Field
 
+from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import UnknownRun
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus
-from awaken.contracts.runs import RunRecord
+from awaken.contracts.messages import user
+from awaken.contracts.runs import RunRecord, RunRequest
 
 from .callers import Context, caller_of, is_stateless
 from .calls import asked, decide, open_tickets
-from .forms import decisions_of, keyed
-from .results import result_of
+from .forms import decisions_of, keyed, may_ask, message_form, message_in
+from .results import question_of, result_of
 
 TASKS = "io.modelcontextprotocol/tasks"
 _POLL_MS = 500
@@ -54,7 +56,7 @@ async def get_task(ctx: Context, params: TaskParams) -> dict[str, Any]:
             return _task(record, "failed", error={"code": types.INTERNAL_ERROR, "message": message})
         case RunStatus.DONE, _:
             return _task(record, "completed", result=_plain(result_of(record, ())))
-        case RunStatus.WAITING, _:
+        case RunStatus.WAITING, _ if not record.awaits_tasks:
             return await _waiting(ctx, record)
     return _task(record, "working")
 
@@ -63,6 +65,11 @@ async def update_task(ctx: Context, params: TaskParams) -> dict[str, Any]:
     """Take the answers to what a task asked; unknown ones are ignored."""
     record = await _run_of(ctx, params)
     view = caller_of(ctx).view
+    if record.awaits_message and may_ask(ctx):
+        if said := message_in(params.input_responses.get(record.run_id)):
+            request = RunRequest(thread_id=record.thread_id, messages=(user(said),))
+            await view.send(request, InputMode.RESUME)
+        return {}
     forms = keyed(ctx, await open_tickets(view, record))
     await decide(view, record, decisions_of(forms, params.input_responses))
     return {}
@@ -92,6 +99,12 @@ async def _run_of(ctx: Context, params: TaskParams) -> RunRecord:
 
 
 async def _waiting(ctx: Context, record: RunRecord) -> dict[str, Any]:
+    if record.awaits_message:
+        question = question_of(record)
+        if not may_ask(ctx):
+            return _task(record, "working", statusMessage=question)
+        form = _plain(types.ElicitRequest(params=message_form(question)))
+        return _task(record, "input_required", inputRequests={record.run_id: form})
     tickets = await open_tickets(caller_of(ctx).view, record)
     forms = keyed(ctx, tickets)
     if not forms:

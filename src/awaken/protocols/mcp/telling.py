@@ -6,7 +6,7 @@ import mcp_types as types
 from mcp.server.connection import allowed_log_levels
 
 from awaken.contracts import events
-from awaken.contracts.lifecycle import Failed
+from awaken.contracts.lifecycle import Failed, Suspended
 
 from .callers import Context, caller_of, is_stateless
 
@@ -40,8 +40,15 @@ class Telling:
         level, text = _NOTES[type(event)]
         self._progress += 1
         self._steps += isinstance(event, events.StepStart)
-        if isinstance(event, events.RunFinish) and isinstance(event.termination, Failed):
-            level, text = "error", "failed"
+        match event:
+            case events.RunStart() if self._progress > 1:
+                text = "going on"
+            case events.RunFinish(awaits_tasks=True):
+                level, text = "info", "waiting for its tasks"
+            case events.RunFinish(termination=Suspended()):
+                text = "waiting"
+            case events.RunFinish(termination=Failed()):
+                level, text = "error", "failed"
         note = text.format(event=event, steps=self._steps)
         await self._ctx.session.report_progress(self._progress, message=note)
         if level in self._wanted:

@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, ClassVar
 
+from msgspec.structs import replace
+
 from awaken.contracts import events as ev
 from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, Stopped, Termination
@@ -26,12 +28,18 @@ class AnswerEncoder:
         self.calls: dict[str, dict[str, str]] = {}
         """Name and arguments by the call's id."""
         self.usage: TokenUsage | None = None
+        self.is_resting = False
+        """Whether the run waits for its tasks: it goes on, and so does the answer."""
 
     def encode(self, event: ev.AgentEvent) -> Sequence[bytes]:
         """The frames that an event makes."""
         self.lines = []
         handle = self.HANDLERS.get(type(event))
-        if handle is not None:
+        if isinstance(event, ev.RunFinish) and event.awaits_tasks:
+            self.is_resting = True
+        elif isinstance(event, ev.RunStart) and self.is_resting:
+            self.is_resting = False
+        elif handle is not None:
             handle(self, event)
         return self.lines
 
@@ -71,11 +79,17 @@ class AnswerEncoder:
 
 
 class Activation:
-    """The first activation in a stream; a run that goes on later does not show."""
+    """The first answer in a stream; a run that goes on later, because it was asked, does not show.
 
-    def __init__(self, stream: EventStream) -> None:
+    With `is_later` what came before is an earlier answer, also if the run only waited for tasks.
+    """
+
+    def __init__(self, stream: EventStream, *, is_later: bool = False) -> None:
         self._stream = stream
         self.before = stream.before
+        latest = self.before[-1] if self.before else None
+        if is_later and isinstance(latest, ev.RunFinish):
+            self.before[-1] = replace(latest, awaits_tasks=False)
         self.on_drop: Callable[[], None] | None = None
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
@@ -83,7 +97,7 @@ class Activation:
         self._stream.on_drop = self.on_drop
         async with aclosing(self._stream.batches()) as batches:
             async for batch in batches:
-                ends = [at for at, it in enumerate(batch, 1) if ev.is_terminal(ev.plain(it))]
+                ends = [at for at, it in enumerate(batch, 1) if is_last(ev.plain(it))]
                 yield batch[: ends[0]] if ends else batch
                 if ends:
                     return
@@ -91,6 +105,11 @@ class Activation:
     def close(self) -> None:
         """Let go of the stream."""
         self._stream.close()
+
+
+def is_last(event: ev.AgentEvent) -> bool:
+    """Whether an answer is whole, or nothing more of it can be seen."""
+    return ev.ends_stream(event) or isinstance(event, ev.ErrorEvent)
 
 
 def ending_of(termination: Termination) -> tuple[str, dict[str, Any]]:

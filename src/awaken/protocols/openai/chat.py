@@ -21,15 +21,16 @@ async def create_completion(call: Call) -> Reply:
     body: CreateChat = call.body
     limit, effort = body.max_completion_tokens or body.max_tokens, body.reasoning_effort
     asked = request_of(body, named_thread(call), body.messages, limit, effort)
-    begun, _ = await begin(call, asked, {}, "", InputMode.INTERRUPT)
+    begun, after = await begin(call, asked, {}, "", InputMode.INTERRUPT)
     created = call.view.now_ms() // 1000
     frame = {"id": f"chatcmpl-{begun.run_id}", "created": created, "model": body.model}
     has_usage = bool((body.stream_options or {}).get("include_usage"))
     encoder = ChatEncoder(frame, begun.run_id, has_usage=has_usage)
     headers = thread_header(begun.thread_id)
+    answer = Activation(begun.stream, is_later=after is not None)
     if body.stream:
-        return EventStreamReply(Activation(begun.stream), encoder, headers)
-    await encoder.read(Activation(begun.stream))
+        return EventStreamReply(answer, encoder, headers)
+    await encoder.read(answer)
     if encoder.failure is not None:
         code = encoder.failure.code or "server_error"
         raise Problem(500, code, encoder.failure.message, NO_RETRY)

@@ -13,7 +13,7 @@ from awaken.transport.problems import Problem
 from awaken.transport.routes import Call
 from awaken.transport.sse import EventStreamReply
 
-from .answer import Activation
+from .answer import Activation, is_last
 from .decode import approvals_of, request_of
 from .responses_encoder import ResponsesEncoder
 from .starting import begin, named_thread, thread_header
@@ -53,10 +53,11 @@ async def create_response(call: Call) -> Reply:
     }
     encoder = ResponsesEncoder(frame, begun.run_id)
     headers = thread_header(begun.thread_id)
+    answer = Activation(begun.stream, is_later=after is not None)
     if body.stream:
-        return EventStreamReply(Activation(begun.stream), encoder, headers)
+        return EventStreamReply(answer, encoder, headers)
     if not body.background:
-        await encoder.read(Activation(begun.stream))
+        await encoder.read(answer)
     return as_json(encoder.document(), headers=headers)
 
 
@@ -67,11 +68,14 @@ async def get_response(call: Call) -> Reply:
     if not query.stream:
         return await _snapshot(call, run, after)
     latest = call.cursor()
+    stream = await call.view.follow_run(run.run_id, after)
+    answer = Activation(stream, is_later=after is not None)
     if latest is not None:
         # Cursors of other wires hold here too; what the response said before them is caught up.
-        after = max(latest, run.log_start if after is None else after)
-    stream = await call.view.follow_run(run.run_id, after)
-    return EventStreamReply(Activation(stream), _encoder(call, run, query.starting_after))
+        latest = max(latest, run.log_start if after is None else after)
+        await call.view.events(run.thread_id, latest, 1)
+        await stream.skip_to(latest)
+    return EventStreamReply(answer, _encoder(call, run, query.starting_after))
 
 
 async def cancel_response(call: Call) -> Reply:
@@ -138,7 +142,7 @@ async def _snapshot(call: Call, run: runs.RunRecord, after: int | None) -> Reply
         encoder.encode(item.event)
         if after is not None and item.seq <= after:
             encoder.forget()
-        elif ev.is_terminal(item.event):
+        elif is_last(item.event):
             break
     if run.started_at is None and run.termination is not None:
         end = ev.RunFinish(thread_id=run.thread_id, run_id=run.run_id, termination=run.termination)

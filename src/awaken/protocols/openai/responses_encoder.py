@@ -66,7 +66,7 @@ class ResponsesEncoder(AnswerEncoder):
         self._index = self._number = 0
         self._step = (0, 0)
         self._why: dict[str, Any] = {}
-        self.usage = None
+        self.usage, self.is_resting = None, False
 
     def document(self) -> dict[str, Any]:
         """The response as it stands."""

@@ -104,6 +104,8 @@ async def _go_on(call: Call, waiting: RunRecord, answers: Answers, fresh: list[M
     view, run_id = call.view, waiting.run_id
     thread = await view.thread(waiting.thread_id)
     tickets = [it for it in await view.tickets(thread.id) if it.run_id == run_id]
+    if not tickets and not fresh:
+        raise bad_request("There is nothing new; the run waits for a message or its own tasks.")
     decisions = {it.ticket_id: _decision(call, it, answers) for it in tickets}
     request = RunRequest(messages=tuple(fresh))
     stream = await view.decide_and_follow(waiting, decisions, request)

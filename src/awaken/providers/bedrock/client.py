@@ -21,8 +21,8 @@ from awaken.contracts.model_errors import (
 )
 from awaken.contracts.models import ProviderSpec
 from awaken.contracts.secrets import RedactedString
+from awaken.outbound.pool import CONNECT_S, HttpPool
 from awaken.providers.http.failures import retry_after_ms
-from awaken.providers.http.pool import CONNECT_S, HttpPool
 from awaken.providers.http.transport import (
     Address,
     beginning,

@@ -9,16 +9,17 @@ import aiohttp
 
 from awaken.contracts.inference import Alive, InferenceRequest, ModelEvent
 from awaken.contracts.model_errors import (
+    AnswerTooLarge,
     ModelError,
     StreamInterrupted,
     Unauthorized,
 )
 from awaken.contracts.models import ProviderSpec
 from awaken.contracts.secrets import RedactedString
+from awaken.outbound.pool import CONNECT_S, HttpPool
+from awaken.outbound.sse import SseDecoder
 
 from .codec import Codec, StreamDecoder
-from .pool import CONNECT_S, HttpPool
-from .sse import SseDecoder
 from .transport import Address, broken_by, check_answer, counted, scrubbed
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class _Reading:
 
     def __init__(self, decoder: StreamDecoder) -> None:
         self._decoder = decoder
-        self._sse = SseDecoder()
+        self._sse = SseDecoder(too_large=AnswerTooLarge)
         self.received = 0
 
     @property

@@ -16,9 +16,9 @@ from awaken.contracts.model_errors import (
 )
 from awaken.contracts.record import Record
 from awaken.contracts.secrets import RedactedString
+from awaken.outbound.pool import CONNECT_S
 
 from .failures import failure_of_body, is_failure
-from .pool import CONNECT_S
 
 ANSWER_BYTES = 128 * 1024 * 1024
 """The most bytes that are read of one answer."""

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from awaken.authoring.output import OutputType
-from awaken.contracts.backends import ExecutionBackend
+from awaken.contracts.backends import ExecutionBackend, ExecutionBackendFactory
 from awaken.contracts.inference import ModelClient
 from awaken.contracts.models import ModelPool, ModelSpec
 from awaken.contracts.plugins import Plugin
+from awaken.contracts.remote_registries import LOCAL_NAME
 from awaken.contracts.specs import AgentSpec
 from awaken.contracts.tools import Tool
 
@@ -25,14 +26,58 @@ class AgentSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrySet:
-    """Everything that can be named, by id."""
+    """Everything that can be named, by id.
+
+    Agents of a remote registry are registered as `registry/agent`. A plain id is looked for among
+    the local agents first, then in each remote registry; `local/agent` is only ever a local one.
+    """
 
     agents: Mapping[str, AgentSource] = field(default_factory=dict)
     tools: Mapping[str, Tool] = field(default_factory=dict)
     models: Mapping[str, ModelSpec | ModelPool] = field(default_factory=dict)
     providers: Mapping[str, ModelClient] = field(default_factory=dict)
     plugins: Mapping[str, Plugin] = field(default_factory=dict)
-    backends: Mapping[str, ExecutionBackend] = field(default_factory=dict)
+    backends: Mapping[str, ExecutionBackend | ExecutionBackendFactory] = field(default_factory=dict)
+
+    local_name: str = LOCAL_NAME
+    """What the agents of this process are called where registries are named."""
+    remotes: Mapping[str, str] = field(default_factory=dict)
+    """The remote registries, in the order plain ids are looked for: their origins by their name."""
+
+    def name_of(self, agent_id: str) -> str:
+        """The id under which an agent is registered; what names no agent comes back as it is."""
+        if agent_id in self.agents:
+            return agent_id
+        source, has_source, name = agent_id.partition("/")
+        if not has_source:
+            candidates = [f"{remote}/{agent_id}" for remote in self.remotes]
+        else:
+            is_local = source == self.local_name and self.remote_of(name) is None
+            candidates = [name] if is_local else []
+        return next((it for it in candidates if it in self.agents), agent_id)
+
+    def remote_of(self, agent_id: str) -> str | None:
+        """The remote registry that an id names; its agents may be named before they are known."""
+        source, has_source, _ = agent_id.partition("/")
+        return source if has_source and source in self.remotes else None
+
+    def agent_ids(self) -> tuple[str, ...]:
+        """Every agent with the name of its registry, sorted."""
+        return tuple(
+            sorted(
+                it if self.remote_of(it) is not None else f"{self.local_name}/{it}"
+                for it in self.agents
+            )
+        )
+
+    def with_remote_agent(self, source: AgentSource, registry: str, origin: str) -> "RegistrySet":
+        """Return the set with a remote registry's agent in place of what it had shown before."""
+        kept = {name: it for name, it in self.agents.items() if self.remote_of(name) != registry}
+        return replace(
+            self,
+            agents={**kept, source.spec.id: source},
+            remotes={**self.remotes, registry: origin},
+        )
 
     def with_agent(self, source: AgentSource) -> "RegistrySet":
         """Return the set with one agent added or replaced."""

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from awaken.contracts.errors import AwakenError, InvalidSpec
 from awaken.contracts.models import ModelPool
+from awaken.contracts.remote_registries import AgentNotDiscovered
 
-from .models import pool_routes
+from .models import names, pool_routes
 from .registries import RegistrySet
 from .resolver import ResolvedAgent, resolve
 
@@ -28,16 +29,30 @@ class RegistrySnapshot:
         self._resolved: dict[str, ResolvedAgent] = {}
 
     def resolve(self, agent_id: str) -> ResolvedAgent:
-        """Return the runnable agent.
+        """Return the runnable agent, by its id or by another name that leads to it.
 
         Raises:
-            UnknownAgent: It is not registered.
+            UnknownAgent: It is not registered, or its remote registry has not shown it until now.
             AwakenError: It cannot be resolved; the error names what is missing.
         """
         known = self._resolved.get(agent_id)
         if known is None:
-            known = self._resolved[agent_id] = resolve(self.registries, agent_id)
+            known = self._resolved[agent_id] = self._looked_up(agent_id)
         return known
+
+    def _looked_up(self, agent_id: str) -> ResolvedAgent:
+        registries = self.registries
+        name, source = registries.name_of(agent_id), registries.remote_of(agent_id)
+        if name != agent_id:
+            return self.resolve(name)
+        if source is not None and name not in registries.agents:
+            raise AgentNotDiscovered(
+                agent_id=agent_id,
+                source=source,
+                origin=registries.remotes[source],
+                known=names(registries.agents),
+            )
+        return resolve(registries, name)
 
     def problems(self) -> list[str]:
         """Resolve every agent and pool and return what is wrong; each problem says whose it is."""

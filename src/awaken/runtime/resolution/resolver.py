@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from awaken.authoring.delegates import AgentTool, description_of
 from awaken.authoring.frontend import FrontEndTool
 from awaken.authoring.json_schemas import JsonSchema
 from awaken.authoring.output import OutputType
-from awaken.contracts.backends import ExecutionBackend
+from awaken.contracts.backends import ExecutionBackend, ExecutionBackendFactory
 from awaken.contracts.errors import (
     DuplicateRegistration,
     InvalidInput,
@@ -53,6 +54,11 @@ class ResolvedAgent:
     """Oddities that are not errors, such as a pattern that matches nothing."""
 
     @property
+    def is_local(self) -> bool:
+        """Whether its runs execute here, in the agent loop."""
+        return self.spec.endpoint is None
+
+    @property
     def client(self) -> ModelClient:
         """The client of the first model."""
         return self.models[0].client
@@ -93,7 +99,7 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
     if source is None:
         raise _unknown_agent(agent_id, names(registries.agents))
     spec = source.spec
-    models, pool = routes_of(registries, source)
+    models, pool = routes_of(registries, source) if spec.endpoint is None else ((), None)
     plugins = _plugins(registries, source)
     _check_sections(spec, (LoopActions(), *plugins))
     _check_delegates(registries, spec)
@@ -173,7 +179,8 @@ def _check_sections(spec: AgentSpec, plugins: Iterable[Plugin]) -> None:
 
 def _check_delegates(registries: RegistrySet, spec: AgentSpec) -> None:
     for name in spec.delegates:
-        if name not in registries.agents:
+        is_known = registries.name_of(name) in registries.agents
+        if not is_known and registries.remote_of(name) is None:
             raise UnknownReference(
                 owner=f"Agent '{spec.id}'", kind="agent", name=name, known=names(registries.agents)
             )
@@ -183,7 +190,7 @@ def _tools(
     registries: RegistrySet, source: AgentSource, env: ExecutionEnv
 ) -> tuple[Mapping[str, Tool], tuple[str, ...]]:
     offered: dict[str, Tool] = dict(registries.tools)
-    for more in (source.tools, env.tools):
+    for more in (source.tools, env.tools, _delegates(registries, source.spec)):
         for tool_id, tool in more.items():
             if offered.setdefault(tool_id, tool) is not tool:
                 raise DuplicateRegistration(kind="Tool", name=tool_id)
@@ -199,6 +206,17 @@ def _tools(
         f"Agent '{spec.id}': tool pattern '{pattern}' matches nothing."
         for pattern in (*unmatched, *unmatched_too)
     )
+
+
+def _delegates(registries: RegistrySet, spec: AgentSpec) -> Mapping[str, Tool]:
+    """A tool for each agent that the agent may ask."""
+    found: dict[str, Tool] = {}
+    for name in dict.fromkeys(map(registries.name_of, spec.delegates)):
+        asked = registries.agents[name].spec if name in registries.agents else None
+        tool = AgentTool(name, description_of(asked))
+        if found.setdefault(tool.descriptor.id, tool) is not tool:
+            raise DuplicateRegistration(kind="Tool", name=tool.descriptor.id)
+    return found
 
 
 def _matching(
@@ -217,6 +235,10 @@ def _matching(
 def _backend(registries: RegistrySet, spec: AgentSpec) -> ExecutionBackend:
     name = spec.endpoint.backend if spec.endpoint else "local"
     backend = registries.backends.get(name)
+    if isinstance(backend, ExecutionBackendFactory):
+        assert spec.endpoint is not None
+        backend.validate(spec.endpoint)
+        return backend.build(spec.endpoint)
     if backend is None:
         raise UnknownReference(
             owner=f"Agent '{spec.id}'",

@@ -17,7 +17,6 @@ from awaken.runtime.context.estimate import BYTES_PER_TOKEN
 from awaken.runtime.run import Run
 
 from .ledgers import (
-    amount_of,
     applicable,
     change_tenant,
     charge,
@@ -121,7 +120,7 @@ def _spent(held: Reservation | None, usage: TokenUsage | None, heard_chars: int)
     heard = max(0, heard_chars) // BYTES_PER_TOKEN
     if usage is None:
         return Amount(tokens=heard) if held is None else held.ask.most(heard)
-    spent = amount_of(usage)
+    spent = Amount.of(usage)
     if held is None or usage.cost_nanos is not None:
         return spent
     return msgspec.structs.replace(spent, nanos=held.most.nanos)

@@ -102,15 +102,8 @@ def ledger_of(run: Run, budget: Budget) -> Ledger:
     if budget.scope is BudgetScope.THREAD:
         return run.state.get(THREAD_LEDGER).charged(_new_time(run))
     kept = run.state.get(RUN_LEDGER)
-    spent = kept.spent.plus(amount_of(run.usage))
+    spent = kept.spent.plus(Amount.of(run.usage))
     return msgspec.structs.replace(kept, spent=msgspec.structs.replace(spent, ms=run.active_ms))
-
-
-def amount_of(usage: TokenUsage) -> Amount:
-    """Usage as an amount; negative counts are none."""
-    counts = (usage.prompt_tokens, usage.completion_tokens)
-    tokens = sum(max(0, count or 0) for count in counts)
-    return Amount(tokens=tokens, nanos=max(0, usage.cost_nanos or 0))
 
 
 def owed(run: Run) -> Amount:
@@ -121,7 +114,7 @@ def owed(run: Run) -> Amount:
 def note_spent(run: Run, usage: TokenUsage) -> None:
     """Charge usage that was not reserved, such as that of a summary; its tenant when it pays."""
     if is_charged(run):
-        spend(run, amount_of(usage))
+        spend(run, Amount.of(usage))
 
 
 def spend(run: Run, spent: Amount, *, is_reported: bool = True) -> None:

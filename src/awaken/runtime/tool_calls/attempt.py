@@ -12,11 +12,12 @@ import weakref
 import msgspec
 
 from awaken.contracts.content import encodable
-from awaken.contracts.errors import AwakenError
+from awaken.contracts.errors import AwakenError, UsageError
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.messages import ToolCall
 from awaken.contracts.state import Snapshot, StateCommand, Update
 from awaken.contracts.storage import ToolRecord, ToolRecordStatus
+from awaken.contracts.sub_runs import SubRuns
 from awaken.contracts.suspension import DecisionAction, ResumeMode, ToolCallResume
 from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tool_results import ToolResult
@@ -80,10 +81,11 @@ class Attempt:
 class _Channel:
     """A tool's way back to the run."""
 
-    __slots__ = ("_attempt", "_run")
+    __slots__ = ("_attempt", "_run", "_sub_runs")
 
     def __init__(self, run: Run, attempt: Attempt) -> None:
         self._run = run
+        self._sub_runs: SubRuns | None = None
         # The attempt holds on to the tool's context: a cycle would outlive the run.
         self._attempt = weakref.ref(attempt)
 
@@ -91,6 +93,18 @@ class _Channel:
     def is_cancelled(self) -> bool:
         """Whether the run was cancelled."""
         return self._run.is_cancelled
+
+    @property
+    def sub_runs(self) -> SubRuns:
+        """What the call can set going; counted per call, so that a second run finds the same."""
+        attempt = self._attempt()
+        if self._sub_runs is None:
+            if self._run.children is None or attempt is None:
+                message = "The call is over; it can set nothing going any more."
+                raise UsageError(message)
+            key = key_of(self._run, attempt.call)
+            self._sub_runs = self._run.children.below(self._run, attempt.call.id, key)
+        return self._sub_runs
 
     def emit(self, event: AgentEvent) -> None:
         """Show a live event of the tool, also from a worker thread; never after its result."""
@@ -264,7 +278,7 @@ def context_of(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolContext:
         agent=run.agent.spec,
         call=call,
         snapshot=snapshot,
-        idempotency_key=f"{run.identity.run_id}:{run.step}:{call.id}",
+        idempotency_key=key_of(run, call),
         channel=_Channel(run, attempt),
     )
     context.profile = run.profile
@@ -276,6 +290,11 @@ def context_of(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolContext:
             context.suspension_id = ticket.suspension.id or None
             context.suspension_reason = ticket.suspension.action or None
     return context
+
+
+def key_of(run: Run, call: ToolCall) -> str:
+    """What stays the same when a call is run again."""
+    return f"{run.identity.run_id}:{run.step}:{call.id}"
 
 
 def _checked_json(run: Run, call: ToolCall) -> bytes:

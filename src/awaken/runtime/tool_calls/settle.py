@@ -9,8 +9,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from awaken.contracts.budgets import Amount
 from awaken.contracts.errors import IllegalTransition, StateError
 from awaken.contracts.events import ToolCallDone, ToolCallResumed
+from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import TicketStatus, ToolCallStatus
 from awaken.contracts.loop_state import TOOL_CALL_STATES
 from awaken.contracts.messages import Message, Role, ToolCall, as_blocks
@@ -27,9 +29,12 @@ from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools import ToolOutput
 from awaken.runtime.bookmark import Owed
 from awaken.runtime.contexts import tool_phase_context
+from awaken.runtime.delegate_tickets import stop_child
+from awaken.runtime.orders import delegate_of
 from awaken.runtime.phases.commands import commit_command, dispatch_effects
 from awaken.runtime.phases.runner import has_work, run_phase
 from awaken.runtime.run import Run
+from awaken.runtime.spending.ledgers import charge, is_charged
 
 from .results import shown_text
 
@@ -106,14 +111,17 @@ def write_result(
     outcome = result.outcome
     if outcome is ToolCallOutcome.SUSPENDED:
         wanted = result.suspension or SuspendTicket()
-        ticket_id = _open_ticket(run, call, wanted, is_gated=is_gated)
+        ticket_id = open_ticket(run, call, wanted, is_gated=is_gated)
         run.journal.announce(
             ToolCallDone(id=call.id, result=result, outcome=outcome, ticket_id=ticket_id)
         )
         return
     if outcome is ToolCallOutcome.FAILED:
         run.step_failures += 1
-    run.tickets.pop(call.id, None)
+    if result.usage is not None:
+        _add_usage(run, result.usage)
+    if (ticket := run.tickets.pop(call.id, None)) is not None:
+        _let_delegate_go(run, ticket)
     message_id = run.services.ids.new_id()
     run.append(
         Message(
@@ -137,6 +145,20 @@ def write_result(
         )
 
 
+def _let_delegate_go(run: Run, ticket: Ticket) -> None:
+    """Nobody waits for the delegate any more: one that has not ended, whyever, is cancelled."""
+    child_run_id = delegate_of(ticket)
+    if child_run_id is not None:
+        run.order(stop_child(run.identity, child_run_id))
+
+
+def _add_usage(run: Run, usage: TokenUsage) -> None:
+    """Count what a delegate has used; it is written with the result, so it counts once."""
+    run.usage = run.usage.plus(usage)
+    if is_charged(run):
+        charge(run, Amount.of(usage))
+
+
 def _end_status(run: Run, call: ToolCall, outcome: ToolCallOutcome) -> ToolCallStatus:
     """Where the call stands now; one that is answered without going on was given up."""
     known = run.state.get(TOOL_CALL_STATES).get(call.id)
@@ -155,6 +177,7 @@ def close_tickets(run: Run, because: str) -> None:
     """Close the run's open tickets; nobody can decide them any more."""
     now = run.services.clock.now_ms()
     for ticket in run.tickets.values():
+        _let_delegate_go(run, ticket)
         if ticket.status is TicketStatus.OPEN:
             run.journal.tickets[ticket.ticket_id] = msgspec.structs.replace(
                 ticket, status=TicketStatus.CLOSED, closed_because=because, updated_at=now
@@ -180,7 +203,8 @@ def put_states(run: Run, calls: Sequence[ToolCall], status: ToolCallStatus) -> N
     run.state.update(TOOL_CALL_STATES, tuple(states))
 
 
-def _open_ticket(run: Run, call: ToolCall, wanted: SuspendTicket, *, is_gated: bool) -> str:
+def open_ticket(run: Run, call: ToolCall, wanted: SuspendTicket, *, is_gated: bool = False) -> str:
+    """Open the ticket of a call that waits for a decision; returns its id."""
     now = run.services.clock.now_ms()
     before = run.tickets.get(call.id)
     held, mode = None, wanted.resume_mode

@@ -82,6 +82,8 @@ class Claims:
                 self.finish(thread, self._tables.dispatches[held.dispatch_id], commit.release)
             else:
                 self._end_claim(thread)
+            if (rest := rules.unheard_cancel(thread, held)) is not None:
+                self._queues.add(rest)
 
     def finish(self, thread: StoredThread, dispatch: RunDispatch, release: Release) -> RunDispatch:
         """End the claim of a dispatch, and its delivery.

@@ -66,7 +66,7 @@ def _apply_parts(tables: Tables, thread: StoredThread, commit: Commit) -> None:
     if commit.events:
         thread.events.extend(commit.events)
     for entry in commit.outbox:
-        tables.outbox[entry.entry_id] = (commit.thread_id, entry)
+        tables.outbox.setdefault(entry.entry_id, (commit.thread_id, entry))
 
 
 def _apply_run(tables: Tables, thread: StoredThread, run: RunRecord) -> None:

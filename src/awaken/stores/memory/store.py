@@ -1,8 +1,5 @@
 """The memory store: one method per promise of the ports, each told in its own module."""
 
-from collections.abc import Sequence
-from itertools import islice
-
 from awaken.contracts.clock import Clock, SystemClock
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages import MessageRecord
@@ -13,7 +10,6 @@ from awaken.contracts.storage import (
     Commit,
     CommitReceipt,
     DeleteStrategy,
-    OutboxEntry,
     StreamCheckpoint,
     ToolRecord,
 )
@@ -26,9 +22,10 @@ from .commits import apply_commit
 from .lineage import delete_thread, save_thread
 from .listings import list_events, list_messages, list_runs, list_threads
 from .mailbox import MemoryMailbox
+from .outbox import MemoryOutbox
 
 
-class MemoryStore(MemoryMailbox):
+class MemoryStore(MemoryMailbox, MemoryOutbox):
     """A `Store` in this process; what it holds lives as long as this object.
 
     Use it from one event loop. No method suspends, so every call is atomic to every other task
@@ -154,13 +151,3 @@ class MemoryStore(MemoryMailbox):
         """Return the events after a sequence number, in order; 0 begins with the oldest kept."""
         thread = self._tables.threads.get(thread_id)
         return () if thread is None else list_events(thread, after, limit)
-
-    async def list_outbox(self, *, limit: int = 100) -> tuple[OutboxEntry, ...]:
-        """Return what waits to be sent, in the order it was committed."""
-        waiting = self._tables.outbox.values()
-        return tuple(entry for _, entry in islice(waiting, max(limit, 0)))
-
-    async def delete_outbox(self, entry_ids: Sequence[str]) -> None:
-        """Forget entries that were sent; unknown ones are ignored."""
-        for entry_id in entry_ids:
-            self._tables.outbox.pop(entry_id, None)

@@ -21,7 +21,7 @@ from awaken.contracts.errors import (
 )
 from awaken.contracts.identity import RunMode
 from awaken.contracts.lifecycle import check_transition
-from awaken.contracts.runs import RunRequest
+from awaken.contracts.runs import RunRecord, RunRequest
 
 from .head import HeldClaim, ThreadHead
 
@@ -221,6 +221,18 @@ def continuing(head: ThreadHead, claim: HeldClaim, *, attempts: int) -> RunDispa
     run = head.open_run
     if run is None or run.waiting is not None:
         return None
+    return _going_on(run, claim, attempts)
+
+
+def unheard_cancel(head: ThreadHead, claim: HeldClaim) -> RunDispatch | None:
+    """Make the dispatch that ends a run which began to wait before it heard of its cancel."""
+    run = head.open_run
+    if claim.cancel_cause is None or run is None or run.waiting is None:
+        return None
+    return _going_on(run, claim, attempts=0)
+
+
+def _going_on(run: RunRecord, claim: HeldClaim, attempts: int) -> RunDispatch:
     return RunDispatch(
         dispatch_id=f"recovered:{claim.token}",
         thread_id=run.thread_id,

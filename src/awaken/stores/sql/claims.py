@@ -200,7 +200,9 @@ async def settle(
         dispatch = await _executed(session, held.dispatch_id)
         await save(session, rules.ended(dispatch, commit.release, now.wall_ms))
     await session.run("drop_claim", head.no)
-    if head.queued:
+    if (rest := rules.unheard_cancel(head, held)) is not None:
+        await add(session, head, rest)
+    elif head.queued:
         await refresh(session, head)
 
 

@@ -17,6 +17,7 @@ from awaken.stores.rules.message_ids import foreign_ids, is_own_id
 from . import claims, rows
 from .blobs import tied
 from .heads import StoredHead, locked_head, made_head, run_with, save_head
+from .outbox import add_outbox
 from .queues import absorb, enqueue_all
 from .queues import find as find_dispatch
 from .session import Row, Session
@@ -291,8 +292,7 @@ async def _write_parts(session: Session, head: StoredHead, commit: Commit) -> No
         if not saved:
             problem = "another thread has used its id meanwhile"
             raise InvalidRecord(what=f"Ticket '{ticket.ticket_id}'", problem=problem)
-    for entry in commit.outbox:
-        await session.run("add_outbox", entry.entry_id, head.no, rows.packed(entry))
+    await add_outbox(session, head.no, commit.outbox)
     if head.has_checkpoint:
         await session.run("delete_checkpoints", head.no)
         head.has_checkpoint = False

@@ -246,11 +246,20 @@ SELECT record FROM checkpoints WHERE run_id = $1
 DELETE FROM checkpoints WHERE thread_no = $1
 
 -- name: add_outbox
-INSERT INTO outbox (entry_id, thread_no, record) VALUES ($1, $2, $3)
-ON CONFLICT (entry_id) DO UPDATE SET record = excluded.record
+INSERT INTO outbox (entry_id, thread_no, due_at, is_dead, record) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (entry_id) DO NOTHING
 
--- name: list_outbox
-SELECT record FROM outbox ORDER BY no LIMIT $1
+-- name: list_due_outbox
+SELECT record, entry_id FROM outbox WHERE is_dead = 0 AND due_at <= $1 ORDER BY no LIMIT $2
+
+-- name: list_dead_outbox
+SELECT record, entry_id FROM outbox
+WHERE is_dead = 1
+    AND (CAST($1 AS TEXT) IS NULL OR thread_no = (SELECT no FROM threads WHERE id = $1))
+ORDER BY no LIMIT $2
+
+-- name: save_outbox
+UPDATE outbox SET due_at = $2, is_dead = $3, record = $4 WHERE entry_id = $1
 
 -- name: delete_outbox
 DELETE FROM outbox WHERE entry_id = $1

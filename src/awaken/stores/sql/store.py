@@ -13,7 +13,6 @@ from awaken.contracts.storage import (
     Commit,
     CommitReceipt,
     DeleteStrategy,
-    OutboxEntry,
     StreamCheckpoint,
     ToolRecord,
 )
@@ -24,12 +23,13 @@ from awaken.contracts.transcript import Transcript
 from . import commits, edits, reading, retention, rows
 from .heads import find_head, run_with, settled_head
 from .mailbox_port import SqlMailbox
+from .outbox import SqlOutbox
 from .profiles import SqlProfiles
 from .session import Database, Session
 from .transcripts import TranscriptCache
 
 
-class SqlStore(SqlMailbox, SqlProfiles):
+class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles):
     """A `Store` and a `ProfileStore` in a SQL database.
 
     What a method returned is durable. A task cancelled while it waits leaves its write applied
@@ -205,20 +205,3 @@ class SqlStore(SqlMailbox, SqlProfiles):
         return await self._database.read(
             partial(reading.list_events, thread_id=thread_id, after=after, limit=limit)
         )
-
-    async def list_outbox(self, *, limit: int = 100) -> tuple[OutboxEntry, ...]:
-        """Return what waits to be sent, in the order it was committed."""
-
-        async def work(session: Session) -> tuple[OutboxEntry, ...]:
-            found = await session.all("list_outbox", limit)
-            return tuple(rows.unpacked(row[0], rows.OUTBOX, "An outbox entry") for row in found)
-
-        return await self._database.read(work)
-
-    async def delete_outbox(self, entry_ids: Sequence[str]) -> None:
-        """Forget entries that were sent; unknown ones are ignored."""
-
-        async def work(session: Session) -> None:
-            await session.run_many("delete_outbox", [(entry_id,) for entry_id in entry_ids])
-
-        await self._database.write(work)

@@ -17,6 +17,7 @@ from . import (
     interrupts,
     leases,
     listings,
+    outboxes,
     profiles,
     recoveries,
     releases,
@@ -53,6 +54,7 @@ STORE_CHECKS: tuple[StoreCheck, ...] = (
     *fencing.CHECKS,
     *deliveries.CHECKS,
     *checkpoints.CHECKS,
+    *outboxes.CHECKS,
     *retention.CHECKS,
 )
 PROFILE_CHECKS: tuple[ProfileCheck, ...] = profiles.CHECKS

@@ -1,10 +1,10 @@
-"""What waits beside a thread: the turn that is being streamed, and messages to others."""
+"""What waits beside a thread: the turn that is being streamed."""
 
 from typing import Any
 
 from awaken.contracts.content import Text
 from awaken.contracts.errors import LeaseLost
-from awaken.contracts.storage import OutboxEntry, Store, StreamCheckpoint
+from awaken.contracts.storage import Store, StreamCheckpoint
 
 from .writing import (
     DONE,
@@ -80,44 +80,6 @@ async def a_checkpoint_goes_with_its_thread(store: Store) -> None:
     assert await store.find_checkpoint(RUN) is None
 
 
-async def the_outbox_follows_the_commits(store: Store) -> None:
-    """In the order they were committed, over all threads, at most so many."""
-    assert await store.list_outbox() == ()
-    first, second = Writer(store), Writer(store, "thread-2")
-    await first.commit(outbox=(_mail("b"), _mail("a")))
-    await second.commit(outbox=(_mail("d"),))
-    await first.commit(outbox=(_mail("c"),))
-    assert [entry.entry_id for entry in await store.list_outbox()] == ["b", "a", "d", "c"]
-    assert [entry.entry_id for entry in await store.list_outbox(limit=2)] == ["b", "a"]
-    assert (await store.list_outbox())[0] == _mail("b")
-
-
-async def what_was_sent_leaves_the_outbox(store: Store) -> None:
-    """Unknown entries are ignored, so that a retry is harmless."""
-    await Writer(store).commit(outbox=(_mail("a"), _mail("b"), _mail("c")))
-    for _ in range(2):
-        await store.delete_outbox(("b", "a", "unknown"))
-        assert await store.list_outbox() == (_mail("c"),)
-    await store.delete_outbox(())
-
-
-async def a_retried_commit_sends_once(store: Store) -> None:
-    """Also when the entry was sent in between."""
-    commit = Writer(store).next(outbox=(_mail("a"),))
-    await store.commit(commit)
-    await store.delete_outbox(("a",))
-    await store.commit(commit)
-    assert await store.list_outbox() == ()
-
-
-async def the_outbox_of_a_deleted_thread_is_empty(store: Store) -> None:
-    """Others keep theirs."""
-    await Writer(store).commit(outbox=(_mail("a"),))
-    await Writer(store, "thread-2").commit(outbox=(_mail("b"),))
-    await store.delete_thread(THREAD)
-    assert await store.list_outbox() == (_mail("b"),)
-
-
 def _checkpoint(text: str = "hello", **fields: Any) -> StreamCheckpoint:
     known: dict[str, Any] = {
         "run_id": RUN,
@@ -131,10 +93,6 @@ def _checkpoint(text: str = "hello", **fields: Any) -> StreamCheckpoint:
     return StreamCheckpoint(**(known | fields))
 
 
-def _mail(entry_id: str) -> OutboxEntry:
-    return OutboxEntry(entry_id=entry_id, kind="mail", payload={"to": [1, None, "ü"]})
-
-
 CHECKS = (
     a_checkpoint_is_kept_until_the_next_one,
     the_next_commit_of_a_run_removes_its_checkpoint,
@@ -142,8 +100,4 @@ CHECKS = (
     only_the_holder_of_a_thread_saves_checkpoints,
     a_checkpoint_of_a_run_that_is_over_is_not_kept,
     a_checkpoint_goes_with_its_thread,
-    the_outbox_follows_the_commits,
-    what_was_sent_leaves_the_outbox,
-    a_retried_commit_sends_once,
-    the_outbox_of_a_deleted_thread_is_empty,
 )

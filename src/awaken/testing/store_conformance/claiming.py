@@ -7,6 +7,7 @@ from awaken.contracts.storage import Store
 
 from .writing import (
     CLAIMED,
+    DONE,
     LONG_MS,
     THREAD,
     Writer,
@@ -16,6 +17,7 @@ from .writing import (
     elapse,
     find,
     queue,
+    run,
     taking,
 )
 
@@ -215,6 +217,20 @@ async def input_that_a_run_can_take_in_is_listed(store: Store) -> None:
     assert (await find(store, "d-1")) == taken
 
 
+async def input_to_an_idle_thread_is_claimed_like_anything_else(store: Store) -> None:
+    """Nothing ran there ever, or all of it is over: whoever claims it makes a run of it."""
+    await Writer(store, "over").commit(run=run("run-0", DONE, thread_id="over"))
+    for thread_id in ("over", "new"):
+        steer = dispatch(f"s-{thread_id}", thread_id, mode=InputMode.STEER)
+        stored = await store.enqueue(steer)
+        assert await store.enqueue(steer) == stored
+        (taken,) = await store.claim("worker", f"token-{thread_id}", LONG_MS)
+        assert (taken.dispatch_id, taken.mode) == (f"s-{thread_id}", InputMode.STEER)
+        checkout = await store.checkout(thread_id)
+        assert checkout is not None
+        assert checkout.open_run is None
+
+
 async def _all_in_order(store: Store) -> list[str]:
     """Claim and ack until nothing is due; the order in which they came."""
     order: list[str] = []
@@ -244,4 +260,5 @@ CHECKS = (
     one_of_many_claims_a_dispatch_by_its_id,
     what_is_stale_takes_nobody_elses_turn,
     input_that_a_run_can_take_in_is_listed,
+    input_to_an_idle_thread_is_claimed_like_anything_else,
 )

@@ -1,7 +1,11 @@
 """Cancelling what executes elsewhere, and dropping what waits."""
 
-from awaken.contracts.dispatch import DispatchStatus, InputMode
+import msgspec
+
+from awaken.contracts.dispatch import DispatchStatus, InputMode, Release
 from awaken.contracts.errors import AlreadyExists, DedupeConflict, InvalidRecord
+from awaken.contracts.messages import Sender, SenderKind
+from awaken.contracts.runs import RunRequest
 from awaken.contracts.storage import Store
 
 from .writing import (
@@ -21,6 +25,7 @@ from .writing import (
     queue,
     refusal,
     run,
+    said,
     taking,
 )
 
@@ -68,6 +73,20 @@ async def a_wanted_cancel_outlives_its_claim(store: Store) -> None:
     assert (await claim(store)).cancel_cause == "user"
 
 
+async def a_run_that_waits_before_it_hears_of_its_cancel_is_ended(store: Store) -> None:
+    """Its commit queues what ends it; one that has ended needs nothing."""
+    for status in (WAITING, DONE):
+        writer, token = Writer(store, f"thread-{status}"), f"token-{status}"
+        run_id, thread_id = f"run-{status}", writer.thread_id
+        await writer.commit(run=run(run_id, thread_id=thread_id), **taking(token))
+        assert await store.request_cancel(thread_id, "user")
+        last = run(run_id, status, thread_id=thread_id)
+        await writer.commit(run=last, fencing_token=token, release=Release())
+    assert (await claim(store)).cancel_cause == "user"
+    assert (await find(store, f"recovered:token-{WAITING}")).run_id == f"run-{WAITING}"
+    assert await claimed_ids(store) == []
+
+
 async def where_nothing_is_claimed_nobody_can_be_asked(store: Store) -> None:
     """False, for a free thread and an unknown one; what is queued is not concerned."""
     await queue(store, "d-1")
@@ -98,6 +117,20 @@ async def an_interrupt_drops_what_is_queued(store: Store) -> None:
     assert await find(store, "d-1") == done.superseded[0]
     assert await claimed_ids(store, limit=5) == ["e-1"]
     assert await store.count_queued() == 0
+
+
+async def an_interrupt_leaves_news_alone(store: Store) -> None:
+    """What a task or another agent says was promised to be told; it is still taken in."""
+    told = msgspec.structs.replace(said("m-1"), sender=Sender(kind=SenderKind.TASK, task_id="t"))
+    news = RunRequest(thread_id=THREAD, messages=(told,))
+    await queue(store, "d-1")
+    await store.enqueue(dispatch("n-1", mode=InputMode.STEER, request=news, priority=255))
+    done = await store.interrupt(THREAD, "user", dispatch("d-2"))
+    assert [found.dispatch_id for found in done.superseded] == ["d-1"]
+    assert (await claim(store)).dispatch_id == "d-2"
+    assert [found.dispatch_id for found in await store.list_inputs(THREAD)] == ["n-1"]
+    await store.release("d-2", "token-1")
+    assert await claimed_ids(store) == ["n-1"]
 
 
 async def an_interrupt_queues_what_comes_instead(store: Store) -> None:
@@ -275,9 +308,11 @@ CHECKS = (
     a_cancel_reaches_a_run_that_took_its_thread,
     the_first_cause_of_a_cancel_stays,
     a_wanted_cancel_outlives_its_claim,
+    a_run_that_waits_before_it_hears_of_its_cancel_is_ended,
     where_nothing_is_claimed_nobody_can_be_asked,
     a_cancel_concerns_one_thread,
     an_interrupt_drops_what_is_queued,
+    an_interrupt_leaves_news_alone,
     an_interrupt_queues_what_comes_instead,
     an_interrupt_creates_its_thread,
     every_interrupt_raises_the_epoch,

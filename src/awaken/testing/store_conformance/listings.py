@@ -82,6 +82,26 @@ async def a_listed_thread_is_the_loaded_one(store: Store) -> None:
     assert page.items == (await store.load_thread(THREAD),) == (seen.thread,)
 
 
+async def children_are_listed_with_their_runs(store: Store) -> None:
+    """Which run of a child is open and which one is its latest; of a tenant, only its own."""
+    await store.save_thread(Thread(id="parent"))
+    for name, status in (("over", DONE), ("busy", RUNNING), ("held", WAITING)):
+        of = {"thread_id": name, "parent_thread_id": "parent", "tenant_id": "ann"}
+        await Writer(store, name).commit(run=run(f"run-{name}", status, **of))
+    await Writer(store, "grandchild").commit(
+        run=run("run-far", thread_id="grandchild", parent_thread_id="busy")
+    )
+    for tenant_id in (None, "ann"):
+        page = await store.list_threads(ThreadQuery(parent_id="parent", tenant_id=tenant_id))
+        assert {it.id: (it.open_run_id, it.latest_run_id) for it in page.items} == {
+            "over": (None, "run-over"),
+            "busy": ("run-busy", "run-busy"),
+            "held": ("run-held", "run-held"),
+        }
+    foreign = ThreadQuery(parent_id="parent", tenant_id="bob")
+    assert (await store.list_threads(foreign)).items == ()
+
+
 async def messages_are_numbered_from_one(store: Store) -> None:
     """Places are contiguous over commits; times are those of the commits."""
     writer = Writer(store)
@@ -243,6 +263,7 @@ CHECKS = (
     recent_threads_come_first,
     threads_are_filtered_by_owner_and_parent,
     a_listed_thread_is_the_loaded_one,
+    children_are_listed_with_their_runs,
     messages_are_numbered_from_one,
     messages_are_filtered_and_ordered,
     runs_are_filtered_and_ordered,

@@ -8,11 +8,12 @@ from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import RUN_TRANSITIONS, RunStatus, Stopped, StoppedReason
 from awaken.contracts.messages import MessageMetadata
 from awaken.contracts.queries import MessageQuery
-from awaken.contracts.runs import RunInput, Waiting, WaitingReason
+from awaken.contracts.runs import RunInput, RunRequest, Waiting, WaitingReason
 from awaken.contracts.storage import Store
+from awaken.contracts.tasks import TaskFate, TaskInfo
 from awaken.contracts.threads import Thread
 
-from .writing import CREATED, DONE, RUN, RUNNING, THREAD, WAITING, Writer, run, said
+from .writing import CREATED, DONE, RUN, RUNNING, THREAD, WAITING, Writer, dispatch, run, said
 
 
 async def a_run_makes_only_legal_moves(store: Store) -> None:
@@ -160,6 +161,8 @@ async def a_run_record_comes_back_as_it_was(store: Store) -> None:
         "parent_run_id": "run-0",
         "parent_thread_id": "thread-0",
         "parent_tool_call_id": "call-0",
+        "lineage": ("planner", "writer"),
+        "task": TaskInfo(name="dig", description="dig deep", fate=TaskFate.AWAIT),
         "origin": RunOrigin.SUBAGENT,
         "run_mode": RunMode.SCHEDULED,
         "adapter": Adapter.AG_UI,
@@ -205,6 +208,20 @@ async def a_run_gives_its_thread_a_parent_once(store: Store) -> None:
     assert thread.parent_thread_id == "parent-1"
 
 
+async def a_new_run_puts_its_thread_below_its_parents(store: Store) -> None:
+    """Whatever made the thread, a commit or its dispatch; it belongs to the run's tenant."""
+    await store.save_thread(Thread(id="parent", tenant_id="ann"))
+    request = RunRequest(agent_id="agent", tenant_id="ann", parent_thread_id="parent")
+    await store.enqueue(dispatch("d-1", "queued", request=request))
+    for thread_id in ("queued", "written"):
+        of: dict[str, Any] = {"thread_id": thread_id, "parent_thread_id": "parent"}
+        first = run(f"run-{thread_id}", tenant_id="ann", **of)
+        await Writer(store, thread_id).commit(run=first)
+        thread = await store.load_thread(thread_id)
+        assert thread is not None
+        assert (thread.parent_thread_id, thread.tenant_id) == ("parent", "ann")
+
+
 async def a_run_with_an_impossible_parent_is_refused(store: Store) -> None:
     """A parent that is missing, the thread itself, or its own descendant."""
     writer = Writer(store)
@@ -239,6 +256,7 @@ CHECKS = (
     a_run_record_comes_back_as_it_was,
     a_later_record_replaces_the_whole_run,
     a_run_gives_its_thread_a_parent_once,
+    a_new_run_puts_its_thread_below_its_parents,
     a_run_with_an_impossible_parent_is_refused,
     a_message_names_the_run_that_made_it,
 )

@@ -5,7 +5,15 @@ import msgspec
 from awaken.contracts.content import Image, Text, Thinking, UrlSource
 from awaken.contracts.errors import InvalidRecord, InvalidTranscript
 from awaken.contracts.lifecycle import TicketStatus
-from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall, Visibility
+from awaken.contracts.messages import (
+    Message,
+    MessageMetadata,
+    Role,
+    Sender,
+    SenderKind,
+    ToolCall,
+    Visibility,
+)
 from awaken.contracts.storage import Store
 from awaken.contracts.suspension import Ticket
 
@@ -232,9 +240,10 @@ async def a_message_needs_an_id_of_its_own(store: Store) -> None:
 
 async def messages_come_back_as_they_were(store: Store) -> None:
     """Every field and block, nothing added."""
+    sender = Sender(kind=SenderKind.TASK, thread_id="t-1", task_id="run-9", is_end=True)
     arguments = {"q": "näme", "deep": [1, {"a": None}], "flag": True, "x": 1.5}
     messages = (
-        said("m-1", "", visibility=Visibility.INTERNAL),
+        said("m-1", "", visibility=Visibility.INTERNAL, sender=sender),
         Message(
             role=Role.ASSISTANT,
             id="m-2",

@@ -91,6 +91,7 @@ async def everything(store: Store) -> list[object]:
     seen.extend([await store.find_checkpoint(run.run_id) for run in runs.items])
     seen.append(await store.list_dispatches(DispatchQuery(limit=LIMIT_MAX)))
     seen.append(await store.list_outbox())
+    seen.append(await store.list_dead_outbox())
     return seen
 
 

@@ -12,7 +12,7 @@ _PROXIES = ("https_proxy", "http_proxy", "HTTPS_PROXY", "HTTP_PROXY")
 
 
 class HttpPool:
-    """One pool of connections for all providers.
+    """One pool of connections for all that a runtime calls.
 
     Cookies are not kept and nothing is unpacked behind our back: bytes are counted as they come.
     """

@@ -62,6 +62,13 @@ class Outbound:
         self._ports = frozenset(ports)
         self._resolving = resolving
 
+    def trusting(self, host: str) -> "Outbound":
+        """The same guard, for calls to a host that an operator named: its addresses may be private.
+
+        Whoever uses it has to see to it that nobody else names the URLs.
+        """
+        return Outbound((*self._private_hosts, host), self._ports, self._resolving)
+
     def check(self, url: str) -> URL:
         """Refuse a URL that is unsafe whatever its name resolves to; asks nobody.
 
@@ -110,14 +117,24 @@ class Outbound:
         """A resolver that has no answer for names with an address that is not public."""
         return _PublicResolver(self._resolving(), self._is_private)
 
-    def session(self, timeout_s: float) -> ClientSession:
-        """A client for checked URLs: no cookies, no proxies, every connection resolved anew."""
+    def session(
+        self, timeout_s: float, *, connections: int = 64, keeps_alive: bool = False
+    ) -> ClientSession:
+        """A client for checked URLs: no cookies, no proxies, every connection resolved anew.
+
+        Nothing is unpacked behind the caller's back: bytes are counted as they come. `connections`
+        is how many there may be at a time; 0 is no bound.
+        """
         return ClientSession(
             connector=TCPConnector(
-                resolver=self.resolver(), use_dns_cache=False, force_close=True, limit=64
+                resolver=self.resolver(),
+                use_dns_cache=False,
+                force_close=not keeps_alive,
+                limit=connections,
             ),
             timeout=ClientTimeout(total=timeout_s),
             cookie_jar=DummyCookieJar(),
+            auto_decompress=False,
             trust_env=False,
         )
 

@@ -1,13 +1,16 @@
 """Server-sent events out of bytes that may be cut anywhere."""
 
 import re
-
-from awaken.contracts.model_errors import AnswerTooLarge
+from collections.abc import Callable
 
 EVENT_BYTES = 16 * 1024 * 1024
 """The largest single event that is read."""
 _LINE_ENDS = re.compile(rb"\r\n|\r")
 _BOM = b"\xef\xbb\xbf"
+
+
+class SseTooLarge(Exception):
+    """One event of a stream exceeds what is read of any."""
 
 
 class SseDecoder:
@@ -16,20 +19,26 @@ class SseDecoder:
     Each byte is looked at once or twice, however small the pieces are in which they come.
     """
 
-    __slots__ = ("_buffer", "_has_begun", "_held", "_max_bytes")
+    __slots__ = ("_buffer", "_has_begun", "_held", "_max_bytes", "_too_large")
 
-    def __init__(self, max_bytes: int = EVENT_BYTES) -> None:
+    def __init__(
+        self,
+        max_bytes: int = EVENT_BYTES,
+        too_large: Callable[[str], Exception] = SseTooLarge,
+    ) -> None:
         self._buffer = bytearray()
         self._held = b""
         """Bytes whose meaning depends on the next ones."""
         self._has_begun = False
         self._max_bytes = max_bytes
+        self._too_large = too_large
+        """Makes the error of whoever reads."""
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Take more bytes; returns the data of the events that ended with them.
 
         Raises:
-            AnswerTooLarge: An event exceeds the bound.
+            SseTooLarge: An event exceeds the bound; or the error that the caller named.
         """
         chunk = self._settled(chunk)
         buffer, seen = self._buffer, max(0, len(self._buffer) - 1)
@@ -69,7 +78,7 @@ class SseDecoder:
     def _check_size(self) -> None:
         if len(self._buffer) > self._max_bytes:
             message = f"one event of the stream exceeds {self._max_bytes} bytes"
-            raise AnswerTooLarge(message)
+            raise self._too_large(message)
 
 
 def _data_of(event: bytes) -> bytes | None:

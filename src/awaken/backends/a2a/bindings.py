@@ -1,0 +1,165 @@
+"""The two bindings of the protocol: the same operations over HTTP+JSON, and over JSON-RPC."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from itertools import count
+from typing import Any, Protocol
+from urllib.parse import quote, urlencode
+
+from awaken.contracts.backend_errors import (
+    RemoteMalformed,
+    RemoteRefused,
+    RemoteUnsupported,
+)
+
+from .channel import Channel
+from .config import A2AConfig, origin_of
+from .failures import failure_of_error, shown
+from .outgoing import Payload
+from .wire import AgentCard, Interface, parsed
+
+REST = "HTTP+JSON"
+RPC = "JSONRPC"
+_PLACES: Mapping[str, tuple[str, str]] = {
+    "SendMessage": ("POST", "/message:send"),
+    "GetTask": ("GET", "/tasks/{id}"),
+    "ListTasks": ("GET", "/tasks"),
+    "CancelTask": ("POST", "/tasks/{id}:cancel"),
+    "SubscribeToTask": ("GET", "/tasks/{id}:subscribe"),
+}
+
+
+class Binding(Protocol):
+    """How operations are asked for."""
+
+    async def ask(self, operation: str, params: Payload, timeout_s: float | None) -> Any:
+        """The result of an operation.
+
+        Raises:
+            RemoteError: There is none.
+        """
+        ...
+
+    def stream(self, operation: str, params: Payload) -> AsyncGenerator[Any, None]:
+        """The events of an operation.
+
+        Raises:
+            RemoteError: The stream breaks off.
+        """
+        ...
+
+
+def binding_of(card: AgentCard | None, channel: Channel) -> Binding:
+    """How the agent is asked: as its card says, over HTTP+JSON without one.
+
+    Raises:
+        RemoteRefused: The card points to another origin.
+        RemoteUnsupported: The agent speaks neither binding of this version.
+    """
+    interfaces = card.supported_interfaces if card is not None else ()
+    if not interfaces:
+        return RestBinding(channel)
+    usable = [it for it in interfaces if _is_usable(it)]
+    if not usable:
+        offered = ", ".join(f"{it.protocol_binding} {it.protocol_version}" for it in interfaces)
+        raise RemoteUnsupported(problem=f"the agent's card offers only: {shown(offered)}")
+    config = channel.config
+    here = [it for it in usable if _origin(it) == config.origin]
+    if not here:
+        problem = f"the card of {config.origin} points to {shown(_origin(usable[0]))}"
+        raise RemoteRefused(problem=f"{problem}; set base_url to the origin that is meant")
+    if any(it.protocol_binding == REST for it in here):
+        return RestBinding(channel)
+    return RpcBinding(channel, _nearest(here, config))
+
+
+def known_binding(channel: Channel) -> Binding | None:
+    """How the agent is asked if that was set up."""
+    config = channel.config
+    match config.options.binding:
+        case "HTTP+JSON":
+            return RestBinding(channel)
+        case "JSONRPC":
+            return RpcBinding(channel, Interface(url=config.base_url))
+        case _:
+            return None
+
+
+class RestBinding:
+    """HTTP+JSON, at the address that was set up."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    async def ask(self, operation: str, params: Payload, timeout_s: float | None) -> Any:
+        """The result of an operation."""
+        method, url, body = self._request(operation, params)
+        return parsed(await self._channel.call(method, url, body, timeout_s))
+
+    async def stream(self, operation: str, params: Payload) -> AsyncGenerator[Any, None]:
+        """The events of an operation; after an error among them the stream ends."""
+        async with aclosing(self._channel.stream(*self._request(operation, params))) as found:
+            async for data in found:
+                yield parsed(data)
+
+    def _request(self, operation: str, params: Payload) -> tuple[str, str, Payload | None]:
+        method, path = _PLACES[operation]
+        rest = {name: value for name, value in params.items() if name != "id"}
+        url = self._channel.config.url + path.format(id=quote(params.get("id", ""), safe=""))
+        if method == "POST":
+            return method, url, rest or None
+        return method, url + (f"?{urlencode(rest)}" if rest else ""), None
+
+
+class RpcBinding:
+    """JSON-RPC, at the address that the agent's card names."""
+
+    def __init__(self, channel: Channel, interface: Interface) -> None:
+        self._channel = channel
+        self._url = interface.url
+        self._tenant = channel.config.target or interface.tenant
+        self._ids = count(1)
+
+    async def ask(self, operation: str, params: Payload, timeout_s: float | None) -> Any:
+        """The result of an operation."""
+        body = self._request(operation, params)
+        return self._result(await self._channel.call("POST", self._url, body, timeout_s), body)
+
+    async def stream(self, operation: str, params: Payload) -> AsyncGenerator[Any, None]:
+        """The events of an operation; an error among them is raised."""
+        body = self._request(operation, params)
+        async with aclosing(self._channel.stream("POST", self._url, body)) as found:
+            async for data in found:
+                yield self._result(data, body)
+
+    def _request(self, operation: str, params: Payload) -> Payload:
+        named = params | ({"tenant": self._tenant} if self._tenant else {})
+        return {"jsonrpc": "2.0", "id": next(self._ids), "method": operation, "params": named}
+
+    def _result(self, data: bytes, body: Payload) -> Any:
+        reply = parsed(data)
+        if not isinstance(reply, dict):
+            raise RemoteMalformed(problem="a JSON-RPC answer that is no object")
+        if reply.get("error") is not None:
+            raise self._channel.told(failure_of_error(reply["error"]))
+        if reply.get("id") != body["id"] or "result" not in reply:
+            raise RemoteMalformed(problem="a JSON-RPC answer to another question, or to none")
+        return reply["result"]
+
+
+def _is_usable(interface: Interface) -> bool:
+    is_current = f"{interface.protocol_version or '1'}.".startswith("1.")
+    return is_current and interface.protocol_binding in (REST, RPC)
+
+
+def _origin(interface: Interface) -> str:
+    try:
+        return origin_of(interface.url)
+    except ValueError:
+        return interface.url
+
+
+def _nearest(interfaces: list[Interface], config: A2AConfig) -> Interface:
+    """The interface at the address that was set up, else the one that the agent prefers."""
+    exact = [it for it in interfaces if it.url.rstrip("/") in (config.url, config.base_url)]
+    return (exact or interfaces)[0]

@@ -1,0 +1,35 @@
+"""Reads the cards by which other servers show their agents."""
+
+from awaken.contracts.backend_errors import InvalidBackendConfig, RemoteRefused
+from awaken.contracts.remote_registries import RemoteRegistry
+from awaken.contracts.specs import RemoteEndpoint
+from awaken.outbound.guard import Outbound
+
+from .channel import Channel
+from .client import CARD_BYTES_MAX
+from .config import config_of
+
+
+class A2ACards:
+    """The cards of servers that an operator has named."""
+
+    def __init__(self, guard: Outbound) -> None:
+        self._guard = guard
+
+    async def fetch_card(self, registry: RemoteRegistry) -> bytes:
+        """The card, asked for with the registry's token where it has one.
+
+        Raises:
+            RemoteError: There is none to be had; the text shows no credentials.
+        """
+        try:
+            config = config_of(RemoteEndpoint(base_url=registry.origin, auth=registry.auth))
+        except InvalidBackendConfig as error:
+            raise RemoteRefused(problem=str(error)) from error
+        channel, timeout_s = Channel(config, self._guard), registry.timeout_ms / 1000
+        try:
+            if registry.auth is None:
+                return await channel.public(registry.card_url, CARD_BYTES_MAX, timeout_s)
+            return await channel.call("GET", registry.card_url, None, timeout_s, CARD_BYTES_MAX)
+        finally:
+            await channel.close()

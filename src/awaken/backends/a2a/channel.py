@@ -1,0 +1,244 @@
+"""The way to one server: every request goes to its origin and to no other, with its token.
+
+What comes back is bounded before it is kept, and redirects are never followed.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import aiohttp
+from yarl import URL
+
+from awaken.contracts.backend_errors import (
+    RemoteError,
+    RemoteMalformed,
+    RemoteRefused,
+    RemoteTooLarge,
+    RemoteUnreachable,
+    RemoteUnsupported,
+)
+from awaken.contracts.errors import InvalidInput
+from awaken.contracts.secrets import RedactedString
+from awaken.outbound.guard import Outbound
+from awaken.outbound.sse import SseDecoder
+
+from .config import A2AConfig, origin_of
+from .failures import RemoteNotReached, failure_of_status, shown
+from .outgoing import Payload
+
+BODY_BYTES_MAX = 8 * 1024 * 1024
+EVENT_BYTES_MAX = 1024 * 1024
+ERROR_BYTES_MAX = 64 * 1024
+CALL_S = 30.0
+"""How long one call may take, unless its caller waits for more than an answer."""
+UNREAD_BYTES_MAX = 2 * EVENT_BYTES_MAX
+"""How much of a stream may come, such as comments, without an event in it."""
+SECRET_LENGTH_MIN = 8
+"""A shorter token may be part of any word."""
+IDLE_S = 60.0
+"""How long a stream may be silent before it counts as broken."""
+CONNECT_S = 10.0
+VERSION = "1.0"
+_UNCONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+
+
+class Channel:
+    """Calls to one server. Connections are made by the first call and kept until it is closed."""
+
+    def __init__(self, config: A2AConfig, guard: Outbound) -> None:
+        self.config = config
+        host = URL(config.base_url).raw_host or ""
+        # The operator named this host, so that it may be inside; whatever else would be called
+        # has to be public, and nothing else is called.
+        self._guard = guard.trusting(host)
+        self._echo = _echo_of(config.token)
+        self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def call(
+        self,
+        method: str,
+        url: str,
+        body: Payload | None = None,
+        timeout_s: float | None = CALL_S,
+        most: int = BODY_BYTES_MAX,
+    ) -> bytes:
+        """Ask and read the whole answer. Without a timeout the caller bounds it.
+
+        Raises:
+            RemoteError: There is no answer, it refuses, or it is too large.
+        """
+        async with self._asked(method, url, body, timeout_s) as response:
+            return self._clean(await _body(response, most))
+
+    async def public(self, url: str, most: int, timeout_s: float) -> bytes:
+        """Read a document that everybody may read: without the token.
+
+        Raises:
+            RemoteError: There is none, or it is too large.
+        """
+        async with self._asked("GET", url, None, timeout_s, is_public=True) as response:
+            return await _body(response, most)
+
+    async def stream(
+        self, method: str, url: str, body: Payload | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """Ask and give the data of every event as it comes, until the stream ends.
+
+        Raises:
+            RemoteError: It breaks off, refuses, is silent for too long, or sends too much.
+        """
+        async with self._asked(method, url, body, None, accept="text/event-stream") as response:
+            if response.content_type != "text/event-stream":
+                # A refusal over JSON-RPC is no stream either.
+                raise RemoteUnsupported(problem=f"a stream of '{shown(response.content_type)}'")
+            decoder = SseDecoder(EVENT_BYTES_MAX, lambda text: RemoteTooLarge(problem=text))
+            unread = 0
+            async for chunk in response.content.iter_any():
+                found = decoder.feed(chunk)
+                unread = 0 if found else unread + len(chunk)
+                if unread > UNREAD_BYTES_MAX:
+                    raise RemoteTooLarge(problem="a stream of comments, without an event")
+                for data in found:
+                    yield self._clean(_bounded_event(data))
+            for data in decoder.end():
+                yield self._clean(_bounded_event(data))
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it holds no connection."""
+        return self._session is None
+
+    async def close(self) -> None:
+        """Close all connections; a later call opens them again."""
+        session, self._session = self._session, None
+        if session is not None and self._loop is asyncio.get_running_loop():
+            await session.close()
+
+    def told(self, failure: RemoteError) -> RemoteError:
+        """An error of the other side with its origin, and without the token if it repeats it."""
+        return type(failure)(problem=self._scrubbed(f"{self.config.origin}: {failure.problem}"))
+
+    @asynccontextmanager
+    async def _asked(
+        self,
+        method: str,
+        url: str,
+        body: Payload | None,
+        timeout_s: float | None,
+        accept: str = "application/json",
+        *,
+        is_public: bool = False,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """An answer that is a success; whatever breaks while it is read is an error of ours."""
+        self._check_origin(url)
+        idle_s = IDLE_S if accept == "text/event-stream" else None
+        timeout = aiohttp.ClientTimeout(timeout_s, sock_connect=CONNECT_S, sock_read=idle_s)
+        try:
+            async with self._opened().request(
+                method,
+                self._guard.check(url),
+                json=body,
+                headers=self._headers(accept, is_public=is_public),
+                timeout=timeout,
+                allow_redirects=False,
+            ) as response:
+                await self._check(response)
+                yield response
+        except (aiohttp.ClientError, OSError, InvalidInput, ValueError) as error:
+            raise self._broken(error) from error
+
+    def _opened(self) -> aiohttp.ClientSession:
+        loop = asyncio.get_running_loop()
+        if self._session is None or self._session.closed or self._loop is not loop:
+            self._session = self._guard.session(CALL_S, connections=0, keeps_alive=True)
+            self._loop = loop
+        return self._session
+
+    def _headers(self, accept: str, *, is_public: bool) -> Mapping[str, str]:
+        headers = {"A2A-Version": VERSION, "Accept": accept, "Accept-Encoding": "identity"}
+        token = self.config.token
+        if token is not None and not is_public:
+            headers["Authorization"] = f"Bearer {token.reveal()}"
+        return headers
+
+    def _check_origin(self, url: str) -> None:
+        if origin_of(url) != self.config.origin:
+            problem = f"{origin_of(url)} is not {self.config.origin}, where the agent was set up"
+            raise RemoteRefused(problem=problem)
+
+    async def _check(self, response: aiohttp.ClientResponse) -> None:
+        origin, status = self.config.origin, response.status
+        if 300 <= status < 400:
+            problem = f"{origin} answered with a redirect ({status}), which is never followed"
+            raise RemoteRefused(problem=problem)
+        if not 200 <= status < 300:
+            said = self._clean(await _beginning(response))
+            is_delayed = "Retry-After" in response.headers
+            raise self.told(failure_of_status(status, said, is_delayed=is_delayed))
+        if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise RemoteMalformed(problem="the answer is packed, which was not asked for")
+
+    def _broken(self, error: Exception) -> RemoteError:
+        """The error of a connection that failed; its text does not repeat the token."""
+        text, origin = shown(self._scrubbed(str(error))), self.config.origin
+        if isinstance(error, InvalidInput):
+            return RemoteRefused(problem=text)
+        if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
+            return RemoteRefused(problem=f"{origin} has a certificate that is not trusted")
+        if isinstance(error, aiohttp.ClientResponseError | ValueError):
+            return RemoteMalformed(problem=f"{origin} does not speak HTTP: {text}")
+        said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        kind = RemoteNotReached if isinstance(error, _UNCONNECTED) else RemoteUnreachable
+        return kind(problem=f"{origin}: {said}")
+
+    def _clean(self, data: bytes) -> bytes:
+        """What came, without the token if it is repeated: answers go to people and to models."""
+        return data if self._echo is None else self._echo.sub(b"***", data)
+
+    def _scrubbed(self, text: str) -> str:
+        token = self.config.token
+        return text if token is None else text.replace(token.reveal(), "***")
+
+
+def _echo_of(token: RedactedString | None) -> re.Pattern[bytes] | None:
+    """Finds a token in JSON, in whichever way its characters are escaped there."""
+    if token is None or len(token.reveal()) < SECRET_LENGTH_MIN:
+        return None
+    forms = (rf"(?:\\?{re.escape(it)}|\\u(?i:{ord(it):04x}))" for it in token.reveal())
+    return re.compile("".join(forms).encode())
+
+
+async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
+    if (response.content_length or 0) > most:
+        raise _too_large(most)
+    chunks: list[bytes] = []
+    received = 0
+    async for chunk in response.content.iter_any():
+        received += len(chunk)
+        if received > most:
+            raise _too_large(most)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+async def _beginning(response: aiohttp.ClientResponse) -> bytes:
+    """What a refusal says, as far as it is read."""
+    found = bytearray()
+    async for chunk in response.content.iter_any():
+        found += chunk
+        if len(found) >= ERROR_BYTES_MAX:
+            break
+    return bytes(found[:ERROR_BYTES_MAX])
+
+
+def _bounded_event(data: bytes) -> bytes:
+    if len(data) > EVENT_BYTES_MAX:
+        raise RemoteTooLarge(problem=f"one event of the stream exceeds {EVENT_BYTES_MAX} bytes")
+    return data
+
+
+def _too_large(most: int) -> RemoteTooLarge:
+    return RemoteTooLarge(problem=f"the answer exceeds {most} bytes")

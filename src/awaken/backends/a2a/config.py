@@ -1,0 +1,134 @@
+"""From the endpoint of an agent's spec to what the backend needs to know of it."""
+
+from typing import Any, Literal
+from urllib.parse import quote
+
+import msgspec
+from yarl import URL
+
+from awaken.contracts.backend_errors import InvalidBackendConfig
+from awaken.contracts.identity import present
+from awaken.contracts.record import Record, StrictRecord
+from awaken.contracts.secrets import RedactedString
+from awaken.contracts.specs import RemoteEndpoint
+
+NAME = "a2a"
+
+
+class Options(StrictRecord, frozen=True, kw_only=True):
+    """What people may set besides the address."""
+
+    poll_interval_ms: int = 2000
+    history_length: int | None = None
+    return_immediately: bool = True
+    binding: Literal["HTTP+JSON", "JSONRPC"] | None = None
+    """How the agent is asked, if that is known: nothing is read of its card then."""
+
+
+class A2AConfig(Record, frozen=True, kw_only=True):
+    """One agent at one server."""
+
+    base_url: str
+    """Without a slash at its end."""
+    target: str | None = None
+    """The agent among those at the address: a tenant in the protocol's words."""
+    token: RedactedString | None = None
+    timeout_ms: int = 300_000
+    options: Options = Options()
+
+    @property
+    def url(self) -> str:
+        """Where the operations of HTTP+JSON are."""
+        return self.base_url + (f"/{quote(self.target, safe='')}" if self.target else "")
+
+    @property
+    def key(self) -> str:
+        """By which what is known of the work there is kept."""
+        return f"{NAME}:{self.url}"
+
+    @property
+    def origin(self) -> str:
+        """The only place that is ever called, and that gets the token."""
+        return origin_of(self.base_url)
+
+
+def config_of(endpoint: RemoteEndpoint) -> A2AConfig:
+    """Check an endpoint; asks nobody.
+
+    Raises:
+        InvalidBackendConfig: It cannot be used; says why. No secret is repeated.
+    """
+    if endpoint.backend != NAME:
+        raise _invalid(f"its backend is '{endpoint.backend}'")
+    if endpoint.timeout_ms <= 0:
+        raise _invalid("timeout_ms must be positive")
+    target = present(endpoint.target)
+    if target in (".", ".."):
+        raise _invalid("target is no name")
+    return A2AConfig(
+        base_url=_base_url(endpoint.base_url.strip()),
+        target=target,
+        token=_token(endpoint.auth),
+        timeout_ms=endpoint.timeout_ms,
+        options=_options(endpoint.options),
+    )
+
+
+def origin_of(url: str) -> str:
+    """The scheme, host and port of a URL.
+
+    Raises:
+        ValueError: It has none.
+    """
+    found = URL(url)
+    if found.scheme not in ("http", "https") or not found.raw_host:
+        message = "not a web address"
+        raise ValueError(message)
+    return str(found.origin())
+
+
+def _base_url(url: str) -> str:
+    try:
+        found = URL(url)
+        origin_of(url)
+    except ValueError as error:
+        raise _invalid("base_url must be an http:// or https:// address") from error
+    if found.raw_user is not None or found.raw_password is not None:
+        raise _invalid("base_url must not contain credentials; a token belongs into auth")
+    if found.raw_query_string or found.raw_fragment:
+        raise _invalid("base_url must not have a query or a fragment")
+    return str(found).rstrip("/")
+
+
+def _token(auth: dict[str, Any] | None) -> RedactedString | None:
+    if auth is None:
+        return None
+    if auth.get("type") != "bearer":
+        raise _invalid("auth must be of type 'bearer'")
+    token = auth.get("token")
+    if isinstance(token, RedactedString):
+        token = token.reveal()
+    if not isinstance(token, str) or not token.strip():
+        raise _invalid("auth needs a token that is not empty")
+    if unknown := set(auth) - {"type", "token"}:
+        raise _invalid(f"auth has unknown fields: {', '.join(sorted(unknown))}")
+    token = token.strip()
+    if not (token.isascii() and token.isprintable()):
+        raise _invalid("the token of auth has characters that no header can carry")
+    return RedactedString(token)
+
+
+def _options(given: dict[str, Any]) -> Options:
+    try:
+        options = msgspec.convert(given, Options)
+    except msgspec.ValidationError as error:
+        raise _invalid(f"options: {error}") from error
+    if options.poll_interval_ms <= 0:
+        raise _invalid("options: poll_interval_ms must be positive")
+    if not 0 <= (options.history_length or 0) < 2**32:
+        raise _invalid("options: history_length must be from 0 to 4294967295")
+    return options
+
+
+def _invalid(problem: str) -> InvalidBackendConfig:
+    return InvalidBackendConfig(backend=NAME, problem=problem)

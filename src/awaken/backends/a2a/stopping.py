@@ -1,0 +1,69 @@
+"""Stopping what a run has started at the other side."""
+
+import asyncio
+
+from awaken.contracts.backend_errors import RemoteUnreachable, RemoteUnsupported
+from awaken.contracts.backend_requests import RemoteTarget
+from awaken.contracts.identity import RunIdentity
+
+from .client import A2AClient
+from .errand import CARRY_S, Errand
+from .failures import RemoteTaskEnded, RemoteTaskUnknown
+from .wire import Task, TaskState
+
+STOP_S = CARRY_S + 2.0
+STOP_ATTEMPTS = 3
+FIRST_PAUSE_S = 0.1
+_ENDS = frozenset(it for it in TaskState if not (it.is_active or it.is_waiting))
+
+
+async def stop(
+    client: A2AClient, identity: RunIdentity, errand: Errand | None, known: RemoteTarget | None
+) -> None:
+    """Stop the task of a run, also one whose id arrives only now; none is no error.
+
+    Raises:
+        RemoteError: The other side did not take it; may be tried again if it is retryable.
+        TimeoutError: It takes too long.
+    """
+    async with asyncio.timeout(STOP_S):
+        for attempt in range(STOP_ATTEMPTS):
+            try:
+                task_id = await _task_id(client, identity, errand, known)
+                if task_id is not None:
+                    await client.cancel(task_id)
+            except (RemoteTaskEnded, RemoteTaskUnknown):
+                return
+            except RemoteUnreachable:
+                if attempt == STOP_ATTEMPTS - 1:
+                    raise
+                await asyncio.sleep(FIRST_PAUSE_S * 2**attempt)
+            else:
+                return
+
+
+async def _task_id(
+    client: A2AClient, identity: RunIdentity, errand: Errand | None, known: RemoteTarget | None
+) -> str | None:
+    """The task of a run: by what is known here, by what is durable, by a look at its context."""
+    if errand is not None:
+        task_id = await errand.task_id()
+        if task_id is not None or errand.was_answered:
+            return task_id
+    if known is not None and known.run_id == identity.run_id and known.task_id is not None:
+        return None if known.last_state in _ENDS else known.task_id
+    context_id = (known.context_id if known is not None else None) or identity.thread_id
+    try:
+        tasks = await client.find(context_id)
+    except RemoteUnsupported:
+        return None
+    message_id = errand.message_id if errand is not None else None
+    return next((task.id for task in tasks if _is_own(task, message_id)), None)
+
+
+def _is_own(task: Task, message_id: str | None) -> bool:
+    """Whether a task of a run's context is the run's, and goes on: a thread has one at a time."""
+    is_over = task.status.state in _ENDS
+    if message_id is not None and task.history:
+        return task.has_message(message_id) and not is_over
+    return not is_over

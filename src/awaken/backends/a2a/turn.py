@@ -1,0 +1,96 @@
+"""One turn of a run: what is sent, where it belongs, and whether it may have been sent already."""
+
+from collections.abc import Sequence
+
+from awaken.contracts.backend_requests import (
+    BackendDelegateRunRequest,
+    BackendRootRunRequest,
+    RemoteTarget,
+)
+from awaken.contracts.record import Record
+
+from .outgoing import Payload, message_id_of, parts_of, turn_messages
+from .wire import Task, TaskState
+
+Request = BackendRootRunRequest | BackendDelegateRunRequest
+
+
+class Turn(Record, frozen=True, kw_only=True):
+    """What one run says to the other side now."""
+
+    run_id: str
+    message_id: str
+    parts: list[Payload]
+    context_id: str
+    has_own_context: bool
+    """Whether no other run has tasks in the context."""
+    continued_id: str | None = None
+    """The task that waits for this message."""
+    question_id: str | None = None
+    """What the message answers, if that can be told."""
+    accepted_id: str | None = None
+    """The task in which the message is known to have arrived."""
+    earlier_id: str | None = None
+    """The last task of an earlier run."""
+    is_maybe_sent: bool = False
+
+    @classmethod
+    def of(cls, request: Request, known: RemoteTarget | None) -> "Turn":
+        """The turn of a request, given what is known of the work at its target.
+
+        Raises:
+            BackendExecutionFailed: There is nothing to say.
+        """
+        identity = request.run_identity
+        messages = turn_messages(request.new_messages, request.messages)
+        message_id = message_id_of(identity.run_id, messages)
+        known = known or RemoteTarget()
+        is_mine = known.run_id == identity.run_id
+        is_arrived = is_mine and known.message_id == message_id
+        is_waiting = known.last_state in (TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED)
+        # One that is recovered while it continues says something else than what is known.
+        is_continued = is_waiting and is_mine and not is_arrived
+        return cls(
+            run_id=identity.run_id,
+            message_id=message_id,
+            parts=parts_of(messages),
+            context_id=known.context_id or identity.thread_id,
+            has_own_context=identity.thread_id == identity.run_id,
+            continued_id=known.task_id if is_continued else None,
+            question_id=known.question_id if is_continued else None,
+            accepted_id=known.task_id if is_arrived else None,
+            earlier_id=None if is_mine else known.task_id,
+            is_maybe_sent=request.is_recovered,
+        )
+
+    def message(self) -> Payload:
+        """What is sent; the same however often."""
+        message: Payload = {
+            "messageId": self.message_id,
+            "role": "ROLE_USER",
+            "contextId": self.context_id,
+            "parts": self.parts,
+        }
+        return message | ({"taskId": self.continued_id} if self.continued_id else {})
+
+    def is_unanswered(self, task: Task) -> bool:
+        """Whether the task certainly asks what the message answers, and has not got it.
+
+        A history may be cut, or leave answers out: then a question that is not known any more
+        may be the next one, which the message was not meant for.
+        """
+        is_same = self.question_id is not None and task.status.question_id == self.question_id
+        return is_same and bool(task.history) and not task.has_message(self.message_id)
+
+    def own_among(self, tasks: Sequence[Task]) -> Task | None:
+        """The task in which the message has arrived.
+
+        Some lists have no messages. Then a task of a context that is this run's alone is its own,
+        and of any other context one that is worked on: a thread has one run at a time.
+        """
+        for task in tasks:
+            if task.has_message(self.message_id):
+                return task
+        silent = [it for it in tasks if not it.history and it.id != self.earlier_id]
+        mine = [it for it in silent if self.has_own_context or it.status.state.is_active]
+        return mine[0] if mine else None

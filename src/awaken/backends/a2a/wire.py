@@ -1,0 +1,240 @@
+"""What the other side says, as types. Unknown fields are ignored, wrong ones are refused."""
+
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import msgspec
+
+from awaken.contracts.backend_errors import RemoteMalformed, RemoteTooLarge
+from awaken.contracts.identity import derived_id
+from awaken.contracts.record import Record
+
+from .failures import shown
+
+DEPTH_MAX = 64
+VALUES_MAX = 200_000
+"""A value of two bytes takes up to a hundred once it is read."""
+ID_LENGTH_MAX = 256
+
+T = TypeVar("T")
+
+
+class TaskState(StrEnum):
+    """Where a task is in its life."""
+
+    SUBMITTED = "TASK_STATE_SUBMITTED"
+    WORKING = "TASK_STATE_WORKING"
+    INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
+    AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
+    COMPLETED = "TASK_STATE_COMPLETED"
+    FAILED = "TASK_STATE_FAILED"
+    CANCELED = "TASK_STATE_CANCELED"
+    REJECTED = "TASK_STATE_REJECTED"
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the other side works on it; all others are ends to us, or wait for us."""
+        return self in (TaskState.SUBMITTED, TaskState.WORKING)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for us."""
+        return self in (TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED)
+
+
+class Wire(Record, frozen=True, kw_only=True, rename="camel"):
+    """A value whose fields are written in camelCase."""
+
+
+class Part(Wire, frozen=True, kw_only=True):
+    """A piece of a message or an artifact: one of text, raw (base64), url and data."""
+
+    text: str | None = None
+    raw: str | None = None
+    url: str | None = None
+    data: Any = msgspec.UNSET
+    media_type: str | None = None
+    filename: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class WireMessage(Wire, frozen=True, kw_only=True):
+    """A message of either side."""
+
+    message_id: str = ""
+    role: str = ""
+    parts: tuple[Part, ...] = ()
+    context_id: str | None = None
+    task_id: str | None = None
+
+
+class Status(Wire, frozen=True, kw_only=True):
+    """How a task stands."""
+
+    state: TaskState
+    message: WireMessage | None = None
+    timestamp: str | None = None
+
+    @property
+    def question_id(self) -> str | None:
+        """What tells a question from any later one of the task; None when nothing does.
+
+        Its words alone do not: the same may be asked twice. Some servers name all questions of a
+        task alike, others do not say when they ask.
+        """
+        message_id = self.message.message_id if self.message is not None else ""
+        if not self.state.is_waiting or not (message_id or self.timestamp):
+            return None
+        parts = self.message.parts if self.message is not None else ()
+        words = msgspec.json.encode(parts, order="deterministic").decode()
+        return derived_id(self.timestamp or "", message_id, words)
+
+
+class Artifact(Wire, frozen=True, kw_only=True):
+    """A thing that a task made."""
+
+    artifact_id: str = ""
+    name: str | None = None
+    description: str | None = None
+    parts: tuple[Part, ...] = ()
+    metadata: dict[str, Any] | None = None
+
+
+class Task(Wire, frozen=True, kw_only=True):
+    """A task as it stands."""
+
+    id: str
+    status: Status
+    context_id: str | None = None
+    artifacts: tuple[Artifact, ...] = ()
+    history: tuple[WireMessage, ...] = ()
+    metadata: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name in (self.id, self.context_id):
+            if name is not None and not is_name(name):
+                message = "an id of the task cannot be one"
+                raise ValueError(message)
+
+    def has_message(self, message_id: str) -> bool:
+        """Whether a message is known to have arrived in it."""
+        return any(message.message_id == message_id for message in self.history)
+
+
+class StatusUpdate(Wire, frozen=True, kw_only=True):
+    """The status of a task changed."""
+
+    task_id: str
+    status: Status
+    context_id: str | None = None
+
+
+class ArtifactUpdate(Wire, frozen=True, kw_only=True):
+    """An artifact came, or more of it."""
+
+    task_id: str
+    artifact: Artifact
+    context_id: str | None = None
+    append: bool | None = None
+    last_chunk: bool | None = None
+
+
+class Answer(Wire, frozen=True, kw_only=True):
+    """The answer to a message, or one event of a stream: one of its fields."""
+
+    task: Task | None = None
+    message: WireMessage | None = None
+    status_update: StatusUpdate | None = None
+    artifact_update: ArtifactUpdate | None = None
+
+
+Reply = Task | WireMessage
+"""What a message is answered with."""
+
+
+class TaskPage(Wire, frozen=True, kw_only=True):
+    """Tasks, newest first."""
+
+    tasks: tuple[Task, ...] = ()
+
+
+class Interface(Wire, frozen=True, kw_only=True):
+    """A way to reach an agent."""
+
+    url: str
+    protocol_binding: str = ""
+    protocol_version: str = ""
+    tenant: str | None = None
+
+
+class CardCapabilities(Wire, frozen=True, kw_only=True):
+    """What an agent can do besides answering."""
+
+    streaming: bool | None = None
+
+
+class AgentCard(Wire, frozen=True, kw_only=True):
+    """What an agent says of itself."""
+
+    supported_interfaces: tuple[Interface, ...] = ()
+    capabilities: CardCapabilities = CardCapabilities()
+
+
+def is_name(text: str) -> bool:
+    """Whether a text of the other side can be an id: it becomes part of an address."""
+    is_plain = text.isascii() and text.isprintable() and text not in (".", "..")
+    return is_plain and 0 < len(text) <= ID_LENGTH_MAX
+
+
+def parsed(data: bytes) -> Any:
+    """Bytes as JSON.
+
+    Raises:
+        RemoteMalformed: They are none.
+        RemoteTooLarge: It is nested too deeply, or has too many values.
+    """
+    try:
+        document = msgspec.json.decode(data)
+    except RecursionError as error:
+        raise _too_deep() from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RemoteMalformed(problem=f"the answer is no JSON: {shown(error)}") from error
+    # Nearly no document has as many: only then a look inside is worth its time.
+    brackets = data.count(b"[") + data.count(b"{")
+    if brackets > DEPTH_MAX or brackets + data.count(b",") > VALUES_MAX:
+        _check_shape(document)
+    return document
+
+
+def read_as(document: Any, kind: type[T]) -> T:
+    """JSON as a type.
+
+    Raises:
+        RemoteMalformed: It does not fit.
+    """
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        problem = f"the answer is no {kind.__name__}: {shown(error)}"
+        raise RemoteMalformed(problem=problem) from error
+
+
+def _check_shape(document: Any) -> None:
+    level, values = [document], 0
+    for _ in range(DEPTH_MAX + 1):
+        level = [
+            child
+            for value in level
+            if isinstance(value, dict | list)
+            for child in (value.values() if isinstance(value, dict) else value)
+        ]
+        values += len(level)
+        if values > VALUES_MAX:
+            raise RemoteTooLarge(problem=f"the answer has more than {VALUES_MAX} values")
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _too_deep() -> RemoteTooLarge:
+    return RemoteTooLarge(problem=f"the answer is nested more than {DEPTH_MAX} deep")

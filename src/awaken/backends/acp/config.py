@@ -1,0 +1,138 @@
+"""Which program the coding agent is, where it works, and what is read of it."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from awaken.contracts import backend_errors as errors
+from awaken.contracts.clock import Clock
+from awaken.contracts.identity import derived_id
+from awaken.contracts.record import Record
+from awaken.contracts.secrets import RedactedString, decode_secret, encode_secret
+from awaken.contracts.specs import RemoteEndpoint
+
+NAME = "acp"
+BASE_URL = "stdio:"
+_INHERITED = ("PATH", "HOME")
+_FORMS = "command is a list of arguments, cwd an absolute path, env has texts by name"
+
+
+class AcpLimits(Record, frozen=True, kw_only=True):
+    """How much of an agent is read, and how long is waited for it to stop."""
+
+    line_bytes: int = 8 * 1024 * 1024
+    total_bytes: int = 128 * 1024 * 1024
+    """How much an agent may say in one run."""
+    answer_chars: int = 1_000_000
+    question_bytes: int = 256 * 1024
+    """How large a request for permission may be; a larger one is refused."""
+    open_requests: int = 32
+    """How many requests of the agent may be unanswered at a time."""
+    stderr_bytes: int = 2000
+    """How much of the end of stderr an error shows."""
+    progress_ms: int = 200
+    """How long updates are gathered before they are shown."""
+    cancel_ms: int = 5000
+    """How long a cancelled prompt may take to return."""
+    exit_ms: int = 500
+    """How long the process may take to end once its stdin has."""
+    term_ms: int = 2000
+    """How long it may take to end once it was told to."""
+
+
+class Program(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The options of an endpoint."""
+
+    command: tuple[str, ...]
+    cwd: str
+    env: dict[str, RedactedString | None] = {}  # noqa: RUF012 - msgspec copies it
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return Path(self.command[0]).name
+
+    @property
+    def target(self) -> str:
+        """Under which name the thread's state knows it; it shows nothing of the command."""
+        return f"{NAME}:{derived_id(self.cwd, *self.command)}"
+
+    def environment(self, own: Mapping[str, str]) -> dict[str, str]:
+        """What the process sees of the environment.
+
+        Raises:
+            BackendExecutionFailed: A variable that it should inherit is not set.
+        """
+        seen = {name: own[name] for name in _INHERITED if name in own}
+        for name, value in self.env.items():
+            if value is None and name not in own:
+                problem = f"the variable {name} of '{self.name}' is not set; set it for the server"
+                raise errors.BackendExecutionFailed(problem=problem)
+            seen[name] = own[name] if value is None else value.reveal()
+        return seen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What every run of one endpoint is executed with."""
+
+    program: Program
+    timeout_ms: int
+    limits: AcpLimits
+    clock: Clock
+
+
+def program_of(endpoint: RemoteEndpoint) -> Program:
+    """The program that an endpoint names.
+
+    `RemoteEndpoint(backend="acp", base_url="stdio:", options={"command": ["coder", "--acp"],
+    "cwd": "/srv/project", "env": {"LOG": "info", "API_KEY": None}})` starts a program without a
+    shell. It sees PATH, HOME and what `env` names; a variable that is None there is taken from
+    this process. `timeout_ms` covers the whole run, with the time in which people decide.
+
+    Raises:
+        InvalidBackendConfig: It names none, or asks for something that there is not.
+    """
+    if endpoint.backend != NAME:
+        _refuse(f"backend '{endpoint.backend}' is not '{NAME}'")
+    if endpoint.base_url != BASE_URL:
+        _refuse(f"base_url must be '{BASE_URL}'; name the program in options.command")
+    if endpoint.auth is not None or endpoint.target is not None:
+        _refuse("it takes neither auth nor target; give the program its keys in options.env")
+    if endpoint.timeout_ms <= 0:
+        _refuse("timeout_ms must be positive")
+    for name in endpoint.options:
+        if name not in Program.__struct_fields__:
+            _refuse(f"option '{name}' is unknown; use {', '.join(Program.__struct_fields__)}")
+    try:
+        options = msgspec.to_builtins(endpoint.options, enc_hook=encode_secret)
+        program = msgspec.convert(options, Program, dec_hook=decode_secret)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise errors.InvalidBackendConfig(backend=NAME, problem=f"{error}; {_FORMS}") from error
+    _check(program)
+    return program
+
+
+def _check(program: Program) -> None:
+    values = (
+        *program.command,
+        program.cwd,
+        *program.env,
+        *(it.reveal() for it in program.env.values() if it is not None),
+    )
+    if not program.command or not program.command[0].strip():
+        _refuse("option 'command' is empty; name the program and its arguments")
+    if not os.path.isabs(program.cwd):
+        _refuse("option 'cwd' is no absolute path; name the folder that the agent works in")
+    if any("\0" in value for value in values):
+        _refuse("an option holds a NUL character; leave it out")
+    if any(not name or "=" in name for name in program.env):
+        _refuse("option 'env' has a blank name or one with '='; use plain names")
+
+
+def _refuse(problem: str) -> NoReturn:
+    raise errors.InvalidBackendConfig(backend=NAME, problem=problem)

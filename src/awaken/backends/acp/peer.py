@@ -1,0 +1,70 @@
+"""The agent at the other end, asked through the official connection."""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from awaken.contracts import backend_errors as errors
+from awaken.contracts.errors import AwakenError
+
+from .process import AgentProcess
+from .wire import Wire, library
+
+T = TypeVar("T")
+
+_AUTH_REQUIRED = -32000
+_SHOWN_CHARS = 500
+
+
+class Peer:
+    """Asks an agent, and says in typed errors what goes wrong."""
+
+    def __init__(self, process: AgentProcess, wire: Wire, handler: Any) -> None:
+        self._acp = library()
+        self._process = process
+        self._wire = wire
+        self._connection = self._acp.connection.Connection(handler, wire)
+
+    async def ask(self, method: str, params: Any, type_: type[T]) -> T:
+        """The agent's answer.
+
+        Raises:
+            RemoteRefused: It wants a login first.
+            RemoteError: It answered with an error, or with what is no answer.
+            BackendExecutionFailed: It is gone.
+        """
+        try:
+            return msgspec.convert(await self._connection.send_request(method, params), type_)
+        except self._acp.RequestError as error:
+            raise self._refusal(method, error) from error
+        except msgspec.ValidationError as error:
+            said = str(error)[:_SHOWN_CHARS]
+            raise errors.RemoteMalformed(problem=f"its answer to {method}: {said}") from error
+        except ConnectionError as error:
+            raise await self._loss() from error
+
+    async def tell(self, method: str, params: Any) -> None:
+        """Send a notification.
+
+        Raises:
+            ConnectionError: The agent is gone.
+        """
+        await self._connection.send_notification(method, params)
+
+    async def close(self) -> None:
+        """End every task of the connection."""
+        await self._connection.close()
+
+    async def _loss(self) -> AwakenError:
+        if self._wire.broken.done():
+            return self._wire.broken.result()
+        how = await self._process.how_it_ended()
+        return errors.BackendExecutionFailed(problem=f"the coding agent {how}")
+
+    def _refusal(self, method: str, error: Any) -> errors.RemoteError:
+        data = "" if error.data is None else f" {msgspec.json.encode(error.data).decode()}"
+        said = self._process.redacted(f"{error}{data}")[:_SHOWN_CHARS]
+        if error.code == _AUTH_REQUIRED:
+            advice = "log in with the agent's own command, or give it a key in options.env"
+            return errors.RemoteRefused(problem=f"the coding agent wants a login: {said}; {advice}")
+        return errors.RemoteError(problem=f"its answer to {method} is error {error.code}: {said}")

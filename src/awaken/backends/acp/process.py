@@ -1,0 +1,152 @@
+"""The agent's process: in a group of its own, which ends as a whole."""
+
+import asyncio
+import os
+import signal
+from asyncio.subprocess import PIPE, SubprocessStreamProtocol
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from awaken.contracts import backend_errors as errors
+
+from .config import AcpLimits, Program
+
+_REAP_MS = 5000
+_SECRET_CHARS = 6
+_CHUNK = 64 * 1024
+
+
+@asynccontextmanager
+async def started(program: Program, limits: AcpLimits) -> AsyncIterator["AgentProcess"]:
+    """Run the program; its process group is gone when this is left, whichever way.
+
+    Raises:
+        BackendExecutionFailed: It cannot be started.
+    """
+    environment = program.environment(os.environ)
+    try:
+        transport, pipes = await asyncio.get_running_loop().subprocess_exec(
+            lambda: _Pipes(limits.line_bytes),
+            *program.command,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            cwd=program.cwd,
+            env=environment,
+            start_new_session=True,
+        )
+    except OSError as error:
+        problem = f"'{program.name}' cannot be started: {error.strerror} ({error.filename})"
+        raise errors.BackendExecutionFailed(problem=problem) from error
+    process = AgentProcess(transport, pipes, limits)
+    process.secrets = [environment[name] for name in program.env]
+    try:
+        yield process
+    finally:
+        await process.stop()
+
+
+class _Pipes(SubprocessStreamProtocol):
+    """Knows when the leader of the group has exited, and ends the rest of the group with it.
+
+    It must be right then: later the group's id may be somebody else's.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit=limit, loop=asyncio.get_running_loop())
+        self.exited = asyncio.Event()
+        self.pid = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        self.pid = transport.get_pid() or 0
+
+    def process_exited(self) -> None:
+        super().process_exited()
+        self.signal_group(signal.SIGKILL)
+        self.exited.set()
+
+    def signal_group(self, number: signal.Signals) -> None:
+        """Signal every process of the group, unless its leader is gone already."""
+        if self.pid and not self.exited.is_set():
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
+
+
+class AgentProcess:
+    """A running agent, its pipes, and the end of what it complained of."""
+
+    def __init__(
+        self, transport: asyncio.SubprocessTransport, pipes: _Pipes, limits: AcpLimits
+    ) -> None:
+        assert pipes.stdin is not None
+        assert pipes.stdout is not None
+        self.stdin: asyncio.StreamWriter = pipes.stdin
+        self.stdout: asyncio.StreamReader = pipes.stdout
+        self.pid = pipes.pid
+        self.secrets: list[str] = []
+        """What nobody may be shown."""
+        self._transport = transport
+        self._pipes = pipes
+        self._limits = limits
+        self._tail = b""
+        self._listening = asyncio.create_task(self._listen())
+
+    async def how_it_ended(self) -> str:
+        """In words, with its last complaints; it has closed its output."""
+        has_exited = await self._exits_within(self._limits.exit_ms)
+        await asyncio.wait({self._listening}, timeout=self._limits.exit_ms / 1000)
+        code = self._transport.get_returncode() if has_exited else None
+        how = "closed its output" if code is None else f"ended with code {code}"
+        # More is kept than is shown: a secret must not be cut before it is found.
+        tail = self.redacted(self._tail.decode(errors="replace").strip())
+        tail = tail[-self._limits.stderr_bytes :]
+        return f"{how}: {tail}" if tail else how
+
+    def redacted(self, said: str) -> str:
+        """What the agent said, without the values that it was given in `env`."""
+        for secret in self.secrets:
+            if len(secret) >= _SECRET_CHARS:
+                said = said.replace(secret, "***")
+        return said
+
+    def redacted_value(self, value: Any) -> Any:
+        """The same of a JSON value, with all texts in it."""
+        match value:
+            case str():
+                return self.redacted(value)
+            case list():
+                return [self.redacted_value(it) for it in value]
+            case dict():
+                return {self.redacted(k): self.redacted_value(it) for k, it in value.items()}
+            case _:
+                return value
+
+    async def stop(self) -> None:
+        """End the group: it may go by itself, is told to, and is killed."""
+        try:
+            self.stdin.close()
+            if not await self._exits_within(self._limits.exit_ms):
+                self._pipes.signal_group(signal.SIGTERM)
+                await self._exits_within(self._limits.term_ms)
+        finally:
+            self._pipes.signal_group(signal.SIGKILL)
+            try:
+                await self._exits_within(_REAP_MS)
+            finally:
+                # A process that left the group may hold the pipes; nobody waits for it.
+                self._transport.close()
+                self._listening.cancel()
+
+    async def _exits_within(self, patience_ms: int) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience_ms / 1000):
+                await self._pipes.exited.wait()
+        return self._pipes.exited.is_set()
+
+    async def _listen(self) -> None:
+        stderr = self._pipes.stderr
+        while stderr is not None and (said := await stderr.read(_CHUNK)):
+            self._tail = (self._tail + said)[-2 * self._limits.stderr_bytes :]

@@ -1,0 +1,94 @@
+"""Agents, models and providers from one JSON or YAML document, as a runtime takes them."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.errors import InvalidSpec
+from awaken.contracts.models import ModelPool, ModelSpec, ProviderSpec
+from awaken.contracts.record import StrictRecord
+from awaken.contracts.remote_registries import RemoteRegistry
+from awaken.contracts.secrets import decode_secret, encode_secret
+from awaken.contracts.specs import AgentSpec
+
+FILE_BYTES_MAX = 4 * 1024 * 1024
+
+
+class AgentFile(StrictRecord, frozen=True, kw_only=True):
+    """What a document says. Tools, plugins and clients are code, and are named by their ids."""
+
+    agents: tuple[AgentSpec, ...] = ()
+    models: tuple[ModelSpec, ...] = ()
+    pools: tuple[ModelPool, ...] = ()
+    providers: tuple[ProviderSpec, ...] = ()
+    remotes: tuple[RemoteRegistry, ...] = ()
+
+    def __post_init__(self) -> None:
+        for field, ids in (
+            ("agents", [it.id for it in self.agents]),
+            ("models", [*(it.id for it in self.models), *(it.id for it in self.pools)]),
+            ("providers", [it.id for it in self.providers]),
+            ("remotes", [it.name for it in self.remotes]),
+        ):
+            if repeated := {it for it in ids if ids.count(it) > 1}:
+                message = f"{field} has two of one id: {', '.join(sorted(repeated))}"
+                raise ValueError(message)
+
+    def arguments(self) -> dict[str, Any]:
+        """What the document says as arguments: `AgentRuntime(**file.arguments())`."""
+        everything = {
+            "agents": self.agents,
+            "models": (*self.models, *self.pools),
+            "providers": {it.id: it for it in self.providers},
+            "remotes": self.remotes,
+        }
+        return {name: value for name, value in everything.items() if value}
+
+    def as_json(self) -> bytes:
+        """The document as JSON, with its secrets in plain text."""
+        return msgspec.json.encode(self, enc_hook=encode_secret)
+
+
+def read_agent_file(path: str | Path) -> AgentFile:
+    """Read a document; JSON if its name ends so, else YAML.
+
+    Raises:
+        InvalidSpec: It cannot be read or accepted; names the file and the place in it, and repeats
+            no value.
+    """
+    file = Path(path)
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise _invalid(file.name, error.strerror or type(error).__name__) from error
+    return parse_agent_file(data, file.name)
+
+
+def parse_agent_file(data: bytes, name: str) -> AgentFile:
+    """What `read_agent_file` does, with what was read from a file of this name.
+
+    Raises:
+        InvalidSpec: It cannot be accepted.
+    """
+    if len(data) > FILE_BYTES_MAX:
+        raise _invalid(name, f"it is larger than {FILE_BYTES_MAX} bytes")
+    decode = msgspec.json.decode if name.lower().endswith(".json") else msgspec.yaml.decode
+    try:
+        return decode(data, type=AgentFile, dec_hook=decode_secret)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise _invalid(name, _reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    """Why a document was refused: on one line, and without the text around the place."""
+    cause: Any = error.__context__
+    mark = getattr(cause, "problem_mark", None)
+    if mark is None:
+        return str(error)
+    return f"{cause.problem} (line {mark.line + 1}, column {mark.column + 1})"
+
+
+def _invalid(name: str, problem: str) -> InvalidSpec:
+    return InvalidSpec(what=f"File '{name}'", problem=problem)

@@ -1,0 +1,108 @@
+"""The backends that every runtime has besides its own process, and the way to their cards."""
+
+import importlib
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from awaken.contracts.backends import ExecutionBackend, ExecutionBackendFactory
+from awaken.contracts.clock import Clock
+from awaken.contracts.errors import InvalidInput
+from awaken.contracts.remote_registries import RemoteRegistry
+from awaken.contracts.specs import RemoteEndpoint
+
+from .registries import named
+
+logger = logging.getLogger(__name__)
+
+_METHODS = ("capabilities", "execute_root", "execute_delegate", "abort")
+
+AnyBackend = ExecutionBackend | ExecutionBackendFactory
+
+
+class Backends:
+    """Backends by name, and what they hold until the runtime is closed."""
+
+    def __init__(self, given: Mapping[str, AnyBackend], clock: Clock) -> None:
+        known: dict[str, AnyBackend] = {
+            "a2a": _Late(partial(_a2a, clock)),
+            "acp": _Late(partial(_acp, clock)),
+        }
+        self.by_name = known | _checked(given)
+
+    async def fetch_card(self, registry: RemoteRegistry) -> bytes:
+        """The card by which another server shows its agent."""
+        module: Any = importlib.import_module("awaken.backends.a2a.cards")
+        card: bytes = await module.A2ACards(_guard()).fetch_card(registry)
+        return card
+
+    async def close(self) -> None:
+        """Let go of connections and processes; one that fails at it does not keep the others."""
+        for backend in self.by_name.values():
+            if isinstance(backend, ExecutionBackendFactory):
+                try:
+                    await backend.close()
+                except Exception:
+                    # The others hold something too.
+                    logger.exception("Backend %s could not be closed.", type(backend).__name__)
+
+
+class _Late:
+    """A factory that is imported when the first agent needs it; most runtimes need none."""
+
+    def __init__(self, make: Callable[[], ExecutionBackendFactory]) -> None:
+        self._make = make
+        self._made: ExecutionBackendFactory | None = None
+
+    def validate(self, endpoint: RemoteEndpoint) -> None:
+        """Check an endpoint without asking anybody."""
+        self._factory().validate(endpoint)
+
+    def build(self, endpoint: RemoteEndpoint) -> ExecutionBackend:
+        """Make the backend of an endpoint."""
+        return self._factory().build(endpoint)
+
+    async def close(self) -> None:
+        """Let go of everything, if there is anything."""
+        if self._made is not None:
+            await self._made.close()
+
+    def _factory(self) -> ExecutionBackendFactory:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+
+def _a2a(clock: Clock) -> ExecutionBackendFactory:
+    module: Any = importlib.import_module("awaken.backends.a2a.backend")
+    factory: ExecutionBackendFactory = module.A2ABackendFactory(_guard(), clock)
+    return factory
+
+
+def _acp(clock: Clock) -> ExecutionBackendFactory:
+    module: Any = importlib.import_module("awaken.backends.acp.backend")
+    factory: ExecutionBackendFactory = module.AcpBackendFactory(clock=clock)
+    return factory
+
+
+def _guard() -> Any:
+    module: Any = importlib.import_module("awaken.outbound.guard")
+    return module.Outbound()
+
+
+def _checked(backends: Mapping[str, AnyBackend]) -> dict[str, AnyBackend]:
+    for name, backend in named("backends", backends).items():
+        what, kind = f"backend '{name}'", type(backend).__name__
+        if isinstance(backend, type):
+            problem = f"{backend.__name__} is a class; pass what it makes"
+            raise InvalidInput(what=what, problem=problem)
+        if isinstance(backend, ExecutionBackendFactory):
+            continue
+        if missing := [it for it in _METHODS if not callable(getattr(backend, it, None))]:
+            problem = (
+                f"a {kind} is no ExecutionBackend, it lacks {', '.join(missing)}; nor is it an "
+                "ExecutionBackendFactory (validate, build, close)"
+            )
+            raise InvalidInput(what=what, problem=problem)
+    return dict(backends)

@@ -1,0 +1,117 @@
+"""What a tool call can set going: delegates that it waits for, tasks, messages to other agents.
+
+Everything here is durable when it returns, and asked for again with the same idempotency key it
+is found, not done twice.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from .backend_results import BackendRunResult
+from .record import Record
+from .suspension import ToolCallResume
+from .tasks import TaskContext, TaskInfo, TaskRecord
+
+TaskFunction = Callable[[TaskContext], Awaitable[Any]]
+
+
+class Delegation(Record, frozen=True, kw_only=True):
+    """One agent asks another one, and waits for its answer."""
+
+    agent_id: str
+    prompt: str
+    answer: ToolCallResume | None = None
+    """What was decided on the ticket of the waiting delegate; it is passed on to it."""
+
+
+class DurableMessageRequest(Record, frozen=True, kw_only=True):
+    """A message to the agent of another thread."""
+
+    recipient_thread_id: str
+    sender_agent_id: str
+    message: str
+    recipient_agent_id: str | None = None
+
+
+class FailedMessage(Record, frozen=True, kw_only=True):
+    """A message that could not be delivered and was given up."""
+
+    message_id: str
+    recipient_thread_id: str
+    message: str
+    error: str
+
+
+class DurableMessageSink(Protocol):
+    """Takes messages to other threads; how they become work there is the host's business."""
+
+    async def send_agent_message(self, request: DurableMessageRequest) -> str:
+        """Take a message; it is sent when the run's next commit is durable. Returns its id."""
+        ...
+
+
+class SubRuns(DurableMessageSink, Protocol):
+    """The runs below one tool call."""
+
+    async def delegate(self, delegation: Delegation) -> BackendRunResult:
+        """Have another agent answer, in a run of its own; returns when it ended or waits.
+
+        Raises:
+            ExecutionBackendError: The agent cannot be asked.
+        """
+        ...
+
+    async def spawn(
+        self, work: TaskFunction, task: TaskInfo, *, timeout_ms: int | None = None
+    ) -> TaskRecord:
+        """Start a function of this process as a task.
+
+        Raises:
+            TaskError: It may not be started; nothing was.
+        """
+        ...
+
+    async def spawn_agent(self, agent_id: str, prompt: str, task: TaskInfo) -> TaskRecord:
+        """Start an agent as a task; it outlives this process.
+
+        Raises:
+            TaskError: It may not be started; nothing was.
+            ExecutionBackendError: The agent cannot be asked.
+        """
+        ...
+
+    async def list_tasks(self) -> tuple[TaskRecord, ...]:
+        """The tasks of this thread, newest first, also those that have ended."""
+        ...
+
+    async def find_task(self, name_or_id: str) -> TaskRecord | None:
+        """A task of this thread by its id, else the running one of that name."""
+        ...
+
+    async def cancel_task(self, task_id: str) -> int:
+        """Cancel a task and everything below it; returns how many were told to stop.
+
+        Raises:
+            TaskNotFound, TaskNotOwned: There is no such task of this thread.
+        """
+        ...
+
+    async def cancel_self(self) -> int:
+        """Cancel the run that the call belongs to, and everything below it; returns how many."""
+        ...
+
+    async def tell_task(self, task_id: str, text: str) -> str:
+        """Write to a task of this thread that is an agent's run; returns the message's id.
+
+        Raises:
+            TaskError: It is not there, not this thread's, has ended, or takes no messages.
+        """
+        ...
+
+    async def failed_messages(self) -> tuple[FailedMessage, ...]:
+        """Messages of this thread that were given up."""
+        ...
+
+    async def resend(self, message_id: str) -> bool:
+        """Try a message again that was given up; False when there is none of that id."""
+        ...

@@ -1,0 +1,45 @@
+"""The plugin: five tools, of which an agent has those that its config offers."""
+
+from collections.abc import Sequence
+
+from awaken.contracts.loop_state import EXCLUDE_TOOL
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import BeforeInferenceContext, ConfigSection, Plugin, PluginRegistrar
+from awaken.contracts.state import StateCommand
+from awaken.contracts.tools import Tool
+
+from .cancelling import CancelTaskTool
+from .config import SECTION, BackgroundTasksConfig, withheld_tools
+from .messages import SendMessageTool
+from .tools import recover_failed_messages, spawn_agent, task_status
+
+_TOOLS: tuple[Tool, ...] = (
+    spawn_agent,
+    task_status,
+    CancelTaskTool(),
+    SendMessageTool(),
+    recover_failed_messages,
+)
+
+
+class BackgroundTasksPlugin(Plugin):
+    """Lets an agent start other agents in the background, and agents write to each other."""
+
+    name = "background_tasks"
+
+    def register(self, registrar: PluginRegistrar) -> None:
+        """Offer the tools, and hide those that the agent's config withholds."""
+        for tool in _TOOLS:
+            registrar.tool(tool)
+        registrar.hook(Phase.BEFORE_INFERENCE, _hide_withheld)
+
+    def config_sections(self) -> Sequence[ConfigSection]:
+        """The section `background_tasks`."""
+        return (ConfigSection.of(SECTION, BackgroundTasksConfig),)
+
+
+async def _hide_withheld(context: BeforeInferenceContext) -> StateCommand | None:
+    command = StateCommand()
+    for name in withheld_tools(context.agent):
+        command = command.schedule(EXCLUDE_TOOL, name)
+    return None if command.is_empty else command

@@ -1,0 +1,160 @@
+"""How each order of a commit is carried out. Doing one twice changes nothing."""
+
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
+
+import msgspec
+
+from awaken.contracts.dispatch import InputMode, RunDispatch
+from awaken.contracts.errors import AlreadyDecided, UnknownRun, UnknownThread, UnknownTicket
+from awaken.contracts.identity import RunMode, RunOrigin, derived_id
+from awaken.contracts.inbox import inbox_messages
+from awaken.contracts.lifecycle import TicketStatus
+from awaken.contracts.messages import Message
+from awaken.contracts.outbox import AbortRemote, Letter, Order, ReportToParent, StopChildren
+from awaken.contracts.queries import LIMIT_MAX, DispatchQuery
+from awaken.contracts.runs import RunRecord, RunRequest
+from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.tasks import PARENT, TaskFate
+from awaken.contracts.threads import Thread
+from awaken.runtime.families import threads_below
+from awaken.runtime.orders import delegate_of
+
+from .mailbox import Mailbox
+from .submissions import OUTBOX_KEY, PRIORITY_MAX, Delivery, check_submission, digest
+
+DELEGATE = "delegate"
+"""Who decides that a run goes on which waits for a delegate."""
+
+Abort = Callable[[AbortRemote], Awaitable[None]]
+CancelRun = Callable[[str], Awaitable[bool]]
+Decide = Callable[[Sequence[tuple[str, ToolCallResume]]], Awaitable[object]]
+OnQueued = Callable[[str], None]
+
+
+class OrderHandlers:
+    """Carries orders out, for whichever process executes the runs that they are about."""
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        abort: Abort,
+        *,
+        cancel_run: CancelRun | None = None,
+        decide: Decide | None = None,
+        on_queued: OnQueued = lambda _thread_id: None,
+    ) -> None:
+        self._services = mailbox.services
+        self._store = mailbox.services.store
+        self._abort = abort
+        self._cancel_run = cancel_run or partial(mailbox.cancel_run, cause=PARENT)
+        self._decide = decide or mailbox.decide
+        self._on_queued = on_queued
+        """Called with a thread that has something to do, besides the signal to all processes."""
+
+    async def carry_out(self, entry_id: str, order: Order) -> None:
+        """Do what an order says; what it is about may have ended or gone meanwhile.
+
+        Raises:
+            UnknownThread: A letter is for a thread that is not there, or is another tenant's.
+            InvalidInput: A letter cannot be read.
+            AwakenError: It could not be done, now or ever.
+        """
+        match order:
+            case Letter():
+                await self._deliver(entry_id, order)
+            case ReportToParent():
+                await self._report(order)
+            case StopChildren(child_run_id=str(only)):
+                await self._cancel_run(only)
+            case StopChildren():
+                await self._stop_children(order)
+            case AbortRemote():
+                await self._abort(order)
+
+    async def _deliver(self, entry_id: str, letter: Letter) -> None:
+        config = self._services.config
+        dispatch = _dispatch(entry_id, letter, config.max_attempts)
+        # A thread is made only for an agent that is named: nobody else could read the letter.
+        if letter.agent_id is None and await self._store.load_thread(letter.thread_id) is None:
+            raise UnknownThread(thread_id=letter.thread_id)
+        # The ends of tasks are bounded by the limits of tasks; one that is refused is never told.
+        is_end = all(it.sender is not None and it.sender.is_end for it in dispatch.request.messages)
+        backlog_max = sys.maxsize if is_end else config.thread_backlog
+        queued = await self._store.enqueue(dispatch, backlog_max=backlog_max)
+        await self._services.tell_queued(queued)
+        self._on_queued(queued.thread_id)
+
+    async def _report(self, order: ReportToParent) -> None:
+        child = await self._store.load_run(order.child_run_id)
+        if child is None or not child.status.is_terminal:
+            return
+        decision = ToolCallResume(decision_id=f"report:{child.run_id}", decided_by=DELEGATE)
+        tickets = await self._store.list_run_tickets(order.parent_thread_id, order.parent_run_id)
+        for ticket in tickets:
+            if ticket.status is TicketStatus.OPEN and delegate_of(ticket) == child.run_id:
+                # Decided or gone meanwhile: then nobody waits any more.
+                with suppress(AlreadyDecided, UnknownTicket, UnknownRun):
+                    await self._decide([(ticket.ticket_id, decision)])
+                    self._on_queued(order.parent_thread_id)
+
+    async def _stop_children(self, order: StopChildren) -> None:
+        for thread in await threads_below(self._store, order.thread_id):
+            for run_id, child in await self._not_ended(thread):
+                is_cascaded = child.task is None or child.task.fate is TaskFate.CASCADE
+                if child.parent_run_id == order.run_id and is_cascaded:
+                    await self._cancel_run(run_id)
+
+    async def _not_ended(self, thread: Thread) -> list[tuple[str, RunRecord | RunRequest]]:
+        """The runs of a child's thread that can be cancelled, by id: open, or yet to begin."""
+        if thread.open_run_id is not None:
+            run = await self._store.load_run(thread.open_run_id)
+            return [] if run is None else [(run.run_id, run)]
+        if thread.latest_run_id is not None:
+            # Every child has a thread of its own, and this one's has ended.
+            return []
+        query = DispatchQuery(thread_id=thread.id, limit=LIMIT_MAX)
+        sent = (await self._store.list_dispatches(query)).items
+        return [(it.run_id, it.request) for it in sent if not it.status.is_terminal]
+
+
+def _dispatch(entry_id: str, letter: Letter, max_attempts: int) -> RunDispatch:
+    """What delivers a letter; it has the same name whoever sends it, so that it comes once.
+
+    Raises:
+        InvalidInput: The letter cannot be read, or an id is malformed.
+        LimitExceeded: A message is too large.
+    """
+    request = RunRequest(
+        thread_id=letter.thread_id,
+        agent_id=letter.agent_id,
+        tenant_id=letter.tenant_id,
+        messages=_named(entry_id, inbox_messages(letter.payload)),
+        origin=RunOrigin.INTERNAL,
+        run_mode=RunMode.INTERNAL_WAKE,
+        continue_run_id=letter.run_id,
+        dispatch_id=entry_id,
+    )
+    check_submission(request, Delivery(mode=InputMode.STEER))
+    return RunDispatch(
+        dispatch_id=entry_id,
+        thread_id=letter.thread_id,
+        run_id=letter.run_id or derived_id(entry_id, "run"),
+        request=request,
+        mode=InputMode.STEER,
+        # What people send goes first; the run that it starts takes the news in.
+        priority=PRIORITY_MAX,
+        dedupe_key=f"{OUTBOX_KEY}{entry_id}",
+        request_hash=digest(letter),
+        max_attempts=max_attempts,
+    )
+
+
+def _named(entry_id: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The first message has the id of the letter, the others have ids made of it."""
+    return tuple(
+        msgspec.structs.replace(message, id=derived_id(entry_id, str(n)) if n else entry_id)
+        for n, message in enumerate(messages)
+    )

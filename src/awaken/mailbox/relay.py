@@ -1,0 +1,242 @@
+"""The relay: carries out what commits ask for outside of their threads, at least once.
+
+Every node may relay the same order at the same time: doing it twice changes nothing. An order
+that fails is tried again with growing pauses, and in the end given up. It holds up no other one.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+
+import msgspec
+
+from awaken.contracts.errors import (
+    AlreadyExists,
+    AwakenError,
+    CorruptRecord,
+    DedupeConflict,
+    LimitExceeded,
+    RecordNotFound,
+    StoreUnavailable,
+    UnknownAgent,
+)
+from awaken.contracts.outbox import AbortRemote, Letter, order_of
+from awaken.contracts.storage import OutboxEntry
+
+from .failures import is_permanent
+from .mailbox import Mailbox
+from .order_handlers import OrderHandlers
+from .outages import Outage
+
+logger = logging.getLogger(__name__)
+
+PAGE = 100
+IN_FLIGHT_MAX = 1000
+"""How many orders one process has taken up at most; others wait in the store."""
+AT_ONCE = 16
+"""How many of them are carried out at once, and as many again that ask another side."""
+ERROR_LENGTH_MAX = 1000
+_GROWTH = 5
+_GROWTHS_MAX = 20
+"""Beyond it every cap is reached, and the number would only get long."""
+_SETTLE_S = 5
+
+_HOPELESS = (AlreadyExists, DedupeConflict, LimitExceeded, RecordNotFound)
+"""Errors that come again however often an order is tried, besides those of a dispatch."""
+
+Lane = tuple[str, str]
+
+
+class Relay:
+    """Takes orders out of the store and has them carried out.
+
+    Letters to one thread are delivered one after the other, in the order of their commits as long
+    as none fails. Everything else goes side by side.
+    """
+
+    def __init__(self, mailbox: Mailbox, handlers: OrderHandlers) -> None:
+        config = mailbox.services.config
+        self._store = mailbox.services.store
+        self._config = config
+        self._handlers = handlers
+        cap_ms = max(config.relay_ms, config.retry_cap_ms)
+        self._outage = Outage("Relaying orders", config.relay_ms, cap_ms, logger)
+        self._trouble: Exception | None = None
+        """What kept an order from being settled since the latest pass."""
+        self._woken = asyncio.Event()
+        self._passing: asyncio.Task[None] | None = None
+        self._lanes: dict[Lane, tuple[deque[OutboxEntry], asyncio.Task[None]]] = {}
+        self._in_flight: set[str] = set()
+        self._listing = asyncio.Lock()
+        self._settled: set[str] = set()
+        """What was settled since the latest listing began, which may still have seen it."""
+        self._is_page_full = False
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        # Another side may take its time: what is done here must not wait for it.
+        self._remote_slots = asyncio.Semaphore(AT_ONCE)
+
+    def wake(self) -> None:
+        """Look for orders soon: a commit has some. Calling it often costs nothing."""
+        self._woken.set()
+
+    def start(self) -> None:
+        """Relay now, when woken, and every `relay_ms`; calling it twice is harmless."""
+        if self._passing is None:
+            self._passing = asyncio.create_task(self._pass_until_stopped(), name="relay")
+
+    async def stop(self) -> None:
+        """Stop relaying; what was not finished is found again by whoever relays next."""
+        tasks = {task for _, task in self._lanes.values()}
+        if self._passing is not None:
+            tasks.add(self._passing)
+            self._passing = None
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_SETTLE_S)
+        # A task that was cancelled before it began has left these as they were.
+        self._lanes.clear()
+        self._in_flight.clear()
+
+    async def relay_once(self) -> None:
+        """Try what is due, at most a page of it, and wait until it was tried.
+
+        Raises:
+            StorageError: The store did not say what is due.
+        """
+        begun = await self._begin()
+        if begun:
+            await asyncio.wait(begun)
+
+    async def _pass_until_stopped(self) -> None:
+        while True:
+            # Before the store is asked: who wakes us meanwhile must not be forgotten.
+            self._woken.clear()
+            pause_ms = await self._pass()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_ms / 1000):
+                    await self._woken.wait()
+
+    async def _pass(self) -> int:
+        """Begin what is due; returns after how many milliseconds to look again."""
+        trouble, self._trouble = self._trouble, None
+        try:
+            await self._begin()
+        except Exception as error:  # noqa: BLE001 - logged there, and tried again
+            trouble = error
+        if trouble is not None:
+            return self._outage.failed(trouble)
+        self._outage.succeeded()
+        return self._config.relay_ms
+
+    async def _begin(self) -> set[asyncio.Task[None]]:
+        async with self._listing:
+            self._settled.clear()
+            limit = min(PAGE + len(self._in_flight), IN_FLIGHT_MAX)
+            due = await self._store.list_outbox(limit=limit)
+            self._is_page_full = len(due) == limit
+            known = self._in_flight | self._settled
+            return {self._put(entry) for entry in due if entry.entry_id not in known}
+
+    def _put(self, entry: OutboxEntry) -> asyncio.Task[None]:
+        self._in_flight.add(entry.entry_id)
+        key = _lane_of(entry)
+        if key not in self._lanes:
+            lane: deque[OutboxEntry] = deque()
+            task = asyncio.create_task(self._clear(key, lane), name=f"relay {key}")
+            self._lanes[key] = lane, task
+        lane, task = self._lanes[key]
+        lane.append(entry)
+        return task
+
+    async def _clear(self, key: Lane, lane: deque[OutboxEntry]) -> None:
+        """Settle the orders of a lane until it is empty, or the store is away."""
+        try:
+            while lane and await self._is_settled(lane[0]):
+                settled = lane.popleft().entry_id
+                self._in_flight.discard(settled)
+                self._settled.add(settled)
+        finally:
+            self._in_flight.difference_update(entry.entry_id for entry in lane)
+            self._lanes.pop(key, None)
+        if self._is_page_full and self._trouble is None:
+            self.wake()
+
+    async def _is_settled(self, entry: OutboxEntry) -> bool:
+        """Try an order and keep what became of it; False when the store is away."""
+        try:
+            await self._settle(entry)
+        except StoreUnavailable as error:
+            self._trouble = error
+            return False
+        except Exception as error:
+            logger.exception("What became of order '%s' could not be kept.", entry.entry_id)
+            self._trouble = error
+        return True
+
+    async def _settle(self, entry: OutboxEntry) -> None:
+        """Try an order; one that was carried out is deleted.
+
+        Raises:
+            StoreUnavailable: The store is away, which is not the order's fault.
+        """
+        try:
+            await self._carry_out(entry)
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - logged there, kept, and tried again
+            await self._note_failure(entry, error)
+        else:
+            await self._store.delete_outbox([entry.entry_id])
+
+    async def _carry_out(self, entry: OutboxEntry) -> None:
+        order = order_of(entry.payload)
+        slots = self._remote_slots if isinstance(order, AbortRemote) else self._slots
+        async with slots, asyncio.timeout(self._config.relay_timeout_ms / 1000):
+            await self._handlers.carry_out(entry.entry_id, order)
+
+    async def _note_failure(self, entry: OutboxEntry, error: Exception) -> None:
+        config = self._config
+        attempts = entry.attempts + 1
+        is_dead = _is_hopeless(error) or attempts >= config.relay_attempts
+        growth = _GROWTH ** min(attempts - 1, _GROWTHS_MAX)
+        pause_ms = min(config.relay_cap_ms, config.relay_base_ms * growth)
+        failed = msgspec.structs.replace(
+            entry,
+            attempts=attempts,
+            due_at=await self._store.now_ms() + pause_ms,
+            error=f"{type(error).__name__}: {error}"[:ERROR_LENGTH_MAX],
+            is_dead=is_dead,
+        )
+        if await self._store.save_outbox(failed):
+            _log(failed, error)
+
+
+def _lane_of(entry: OutboxEntry) -> Lane:
+    try:
+        order = order_of(entry.payload)
+    except CorruptRecord:
+        # It is judged when its turn comes.
+        return "order", entry.entry_id
+    return ("thread", order.thread_id) if isinstance(order, Letter) else ("order", entry.entry_id)
+
+
+def _is_hopeless(error: Exception) -> bool:
+    """Whether an order would fail again, here and elsewhere, however often it is tried."""
+    if isinstance(error, UnknownAgent):
+        # Another process may have the agent.
+        return False
+    return is_permanent(error) or isinstance(error, _HOPELESS)
+
+
+def _log(failed: OutboxEntry, error: Exception) -> None:
+    logger.warning(
+        "Order '%s' (%s) failed at attempt %d and is %s: %s",
+        failed.entry_id,
+        failed.kind,
+        failed.attempts,
+        "given up" if failed.is_dead else "tried again",
+        failed.error,
+        exc_info=None if isinstance(error, AwakenError) else error,
+    )

@@ -1,0 +1,91 @@
+"""Waiting for background tasks: which ones hold a run, and hearing of their ends in process."""
+
+from collections.abc import Mapping
+
+from awaken.contracts.identity import RunOrigin
+from awaken.contracts.lifecycle import NaturalEnd, RunStatus, Termination
+from awaken.contracts.tasks import BACKGROUND_TASKS, OwnedTask, TaskFate, TaskTold
+
+from .absorbing import absorb_messages
+from .orders import end_letter_id
+from .run import Run
+
+LOOK_S = 2.0
+"""How often queued news is looked for when no signal comes."""
+
+
+def waits_in_process(run: Run) -> bool:
+    """Whether the run may not be released: somebody awaits it here, or it is a sub-agent's.
+
+    Nor where nobody could wake it.
+    """
+    is_needed = run.is_attached or run.identity.origin is RunOrigin.SUBAGENT
+    return is_needed or not run.services.may_rest
+
+
+async def hears_of_tasks(run: Run, termination: Termination) -> bool:
+    """Wait for news of the tasks of a run that would end; False when it has none or is released."""
+    if not isinstance(termination, NaturalEnd) or not waits_in_process(run):
+        return False
+    if not await tasks_to_wait_for(run):
+        return False
+    # Durable before the wait: whoever takes the run over must not ask the model again.
+    await run.flush_record(RunStatus.RUNNING)
+    while not await _has_news(run):
+        if run.ending is not None or not await tasks_to_wait_for(run):
+            return False
+        if not await run.inbox.bell.wait(LOOK_S):
+            run.has_input = True
+    run.verdict = None
+    await run.flush_record(RunStatus.RUNNING)
+    return True
+
+
+async def tasks_to_wait_for(run: Run) -> Mapping[str, OwnedTask]:
+    """The tasks whose end the thread has not heard of; those of which nothing is left are dropped.
+
+    A task that was detached holds nobody up.
+    """
+    known = run.state.get(BACKGROUND_TASKS)
+    found = {}
+    for task_id, task in known.items():
+        if not await _will_be_told(run, task_id):
+            run.state.update(BACKGROUND_TASKS, TaskTold(task_id=task_id))
+        elif task.fate is not TaskFate.DETACH:
+            found[task_id] = task
+    return found
+
+
+async def _will_be_told(run: Run, task_id: str) -> bool:
+    """Whether the end of a task is still to come; who deletes or buries it must stop nobody."""
+    record = await run.store.load_run(task_id)
+    if record is None or not record.status.is_terminal:
+        return record is not None
+    letter_id = end_letter_id(task_id)
+    letter = await run.store.find_dispatch(letter_id)
+    if letter is not None:
+        return not letter.status.is_terminal
+    given_up = await run.store.list_dead_outbox(record.thread_id)
+    return all(entry.entry_id != letter_id for entry in given_up)
+
+
+async def see_tasks_end(run: Run, patience_s: float) -> None:
+    """Take in the ends of tasks that a cancelled run has to await, as long as there is patience."""
+    deadline = run.loop.time() + patience_s
+    while _awaited(run) and (left := deadline - run.loop.time()) > 0:
+        run.has_input = True
+        if not await absorb_messages(run):
+            await run.inbox.bell.wait(min(left, LOOK_S))
+
+
+def _awaited(run: Run) -> bool:
+    own = run.identity.run_id
+    tasks = run.state.get(BACKGROUND_TASKS).values()
+    return any(task.fate is TaskFate.AWAIT and task.run_id == own for task in tasks)
+
+
+async def _has_news(run: Run) -> bool:
+    has_news = run.take_in_news()
+    if run.has_input:
+        has_news = await absorb_messages(run) or has_news
+    return has_news

@@ -1,0 +1,211 @@
+"""Runs that execute at a remote backend: one turn there, between the same first and last events.
+
+What the other side needs to be found again is durable before we wait for it, and a cancellation
+reaches it: at once, or by an order of the commit that ends the run.
+"""
+
+import asyncio
+import logging
+from functools import partial
+
+import msgspec
+
+from awaken.contracts.backend_errors import RemoteError
+from awaken.contracts.backend_results import (
+    BackendRunOutput,
+    BackendRunResult,
+    BackendRunStatus,
+    backend_status,
+)
+from awaken.contracts.backends import check_delegate_request
+from awaken.contracts.deltas import TextDelta
+from awaken.contracts.errors import AwakenError, StorageError
+from awaken.contracts.events import InferenceComplete
+from awaken.contracts.identity import RunOrigin
+from awaken.contracts.lifecycle import (
+    BehaviorRequested,
+    Cancelled,
+    Failed,
+    NaturalEnd,
+    Stopped,
+    StoppedReason,
+    Suspended,
+    Termination,
+)
+from awaken.contracts.loop_state import BACKEND_OUTPUT
+from awaken.contracts.messages import Message, Role, as_blocks
+from awaken.contracts.runs import Waiting, WaitingReason
+
+from .aborting import abort_later, abort_now, order_abort
+from .backend_calls import delegate_request, root_request
+from .closing import end_step
+from .loop import run_loop
+from .remote_questions import Questions
+from .run import RemoteEnd, Run
+
+logger = logging.getLogger(__name__)
+
+QUESTION_CHARS = 4096
+REMOTE = "remote"
+"""The cause of a run that the other side has cancelled."""
+
+_WAITING = {
+    "input_required": WaitingReason.USER_INPUT,
+    "user_input_required": WaitingReason.USER_INPUT,
+    "auth_required": WaitingReason.TOOL_PERMISSION,
+    "suspended": WaitingReason.TOOL_PERMISSION,
+    "awaiting_tasks": WaitingReason.BACKGROUND_TASKS,
+    "rate_limit": WaitingReason.RATE_LIMIT,
+    "manual_pause": WaitingReason.MANUAL_PAUSE,
+}
+
+
+async def execute_remote_root_lifecycle(run: Run) -> BackendRunResult:
+    """Execute a run at its backend, from its first event to its last.
+
+    An error of the backend ends the run as failed; the caller gets a result, not an exception.
+    """
+    # Nobody there can hear what is sent meanwhile: it is queued, or refused.
+    run.inbox.close()
+    forget = run.token.on_cancel(partial(abort_later, run))
+
+    async def turn(run: Run) -> Termination:
+        forget()
+        return await _turn(run)
+
+    termination = await run_loop(run, turn)
+    status, message = backend_status(termination)
+    end = run.remote_end
+    return BackendRunResult(
+        agent_id=run.identity.agent_id,
+        run_id=run.identity.run_id,
+        thread_id=run.identity.thread_id,
+        status=BackendRunStatus(end.label) if end and end.waiting else status,
+        termination=termination,
+        message=message,
+        response=run.response,
+        output=end.output if end is not None else BackendRunOutput(text=run.response or None),
+        steps=run.record.steps,
+        usage=run.usage,
+    )
+
+
+async def _turn(run: Run) -> Termination:
+    """One turn at the backend; a turn whose end another process has written is over."""
+    # A plugin's word is final, and so is a cancellation that it has swallowed.
+    if (ended := run.ending or run.verdict) is not None:
+        if ended == run.verdict:
+            run.remote_end = _known_end(run, ended)
+        return ended
+    if not run.is_step_open:
+        run.begin_step()
+    started_ms = run.services.clock.monotonic_ms()
+    try:
+        result = await _executed(run)
+    except asyncio.CancelledError:
+        if run.stopped_by is not None or not run.cancels.absorb():
+            raise
+        await run.cancels.carry_through(partial(abort_now, run))
+        return Cancelled(cause=run.cancel_cause)
+    except StorageError:
+        raise
+    except AwakenError as error:
+        result = _failed(run, Failed(message=str(error), code=error.code))
+        is_left = isinstance(error, RemoteError) and error.is_work_left
+        result = msgspec.structs.replace(result, is_work_left=is_left)
+    except Exception as error:
+        logger.exception("The backend of run '%s' failed.", run.identity.run_id)
+        text = f"{type(error).__name__}: {error}"
+        result = _failed(run, Failed(message=text, code="backend_error"))
+    result = _agreed(result)
+    if result.is_work_left:
+        order_abort(run)
+    _write(run, result, run.services.clock.monotonic_ms() - started_ms)
+    return result.termination
+
+
+async def _executed(run: Run) -> BackendRunResult:
+    backend = run.agent.backend
+    capabilities = backend.capabilities()
+    decisions = Questions(run)
+    if run.identity.origin is not RunOrigin.SUBAGENT:
+        return await backend.execute_root(root_request(run, capabilities, decisions))
+    request = delegate_request(run, capabilities, decisions)
+    check_delegate_request(capabilities, request)
+    return await backend.execute_delegate(request)
+
+
+def _failed(run: Run, termination: Failed) -> BackendRunResult:
+    return BackendRunResult(
+        agent_id=run.agent.spec.id,
+        status=BackendRunStatus.FAILED,
+        termination=termination,
+        message=termination.message,
+    )
+
+
+def _agreed(result: BackendRunResult) -> BackendRunResult:
+    """The result with a status and a termination that say the same; the status counts."""
+    status, ended = result.status, result.termination
+    match status:
+        case BackendRunStatus.COMPLETED:
+            status = BackendRunStatus.SUSPENDED if isinstance(ended, Suspended) else status
+        case BackendRunStatus.TIMEOUT:
+            reason = StoppedReason(code="timeout", detail=result.message)
+            ended = ended if backend_status(ended)[0] is status else Stopped(reason=reason)
+        case BackendRunStatus.CANCELLED:
+            ended = ended if isinstance(ended, Cancelled) else Cancelled(cause=REMOTE)
+        case BackendRunStatus.FAILED:
+            failed = Failed(message=result.message or "it failed", code="backend_error")
+            ended = ended if backend_status(ended)[0] is status else failed
+        case _:
+            ended = Suspended()
+    return msgspec.structs.replace(result, status=status, termination=ended)
+
+
+def _write(run: Run, result: BackendRunResult, duration_ms: int) -> None:
+    """Make the result the run's own: its text, its output, its end."""
+    output = result.output
+    if output.text is None and result.response:
+        output = BackendRunOutput(text=result.response, artifacts=output.artifacts, raw=output.raw)
+    if text := result.text:
+        run.show(TextDelta(delta=text))
+        run.append(
+            Message(
+                role=Role.ASSISTANT,
+                id=run.step_message_id,
+                content=as_blocks(text),
+                metadata=run.metadata,
+            )
+        )
+    run.usage = run.usage.plus(result.usage)
+    if isinstance(result.termination, NaturalEnd | BehaviorRequested):
+        model = run.agent.spec.model_id
+        run.journal.announce(InferenceComplete(model=model, duration_ms=duration_ms))
+    if output != run.state.get(BACKEND_OUTPUT):
+        run.state.update(BACKEND_OUTPUT, output)
+    run.remote_end = _end(result, output)
+    run.is_step_over, run.verdict = True, result.termination
+    end_step(run)
+
+
+def _end(result: BackendRunResult, output: BackendRunOutput) -> RemoteEnd:
+    termination = result.termination
+    reason = result.status_reason or result.status.status_reason(termination)
+    waiting = None
+    if isinstance(termination, Suspended):
+        kind = _WAITING.get(reason, WaitingReason.EXTERNAL_EVENT)
+        question = (result.message or "")[:QUESTION_CHARS] or None
+        waiting = Waiting(reason=kind, message=reason, question=question)
+    label = result.status.label(termination)
+    return RemoteEnd(label=label, reason=reason, waiting=waiting, output=output)
+
+
+def _known_end(run: Run, verdict: Termination) -> RemoteEnd:
+    """How a turn ended whose end another process has written."""
+    status, _ = backend_status(verdict)
+    return RemoteEnd(
+        label=status.label(verdict),
+        reason=status.status_reason(verdict),
+        output=run.state.get(BACKEND_OUTPUT),
+    )

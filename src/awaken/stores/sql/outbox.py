@@ -1,0 +1,66 @@
+"""The outbox in a SQL database: one method per promise of the port."""
+
+from collections.abc import Iterable, Sequence
+
+from awaken.contracts.storage import OutboxEntry
+
+from . import rows
+from .session import Database, Row, Session
+
+
+class SqlOutbox:
+    """The part of the store that keeps what commits ask for outside of their threads.
+
+    Its columns only find entries; what is true of one is in its record.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def list_outbox(self, *, limit: int = 100) -> tuple[OutboxEntry, ...]:
+        """Return what is due to be sent, in the order it was committed."""
+
+        async def work(session: Session) -> tuple[OutboxEntry, ...]:
+            now = await session.now()
+            return _entries(await session.all("list_due_outbox", now.wall_ms, max(limit, 0)))
+
+        return await self._database.read(work)
+
+    async def list_dead_outbox(
+        self, thread_id: str | None = None, *, limit: int = 100
+    ) -> tuple[OutboxEntry, ...]:
+        """Return what was given up, of one thread or of all, in the order it was committed."""
+
+        async def work(session: Session) -> tuple[OutboxEntry, ...]:
+            return _entries(await session.all("list_dead_outbox", thread_id, max(limit, 0)))
+
+        return await self._database.read(work)
+
+    async def save_outbox(self, entry: OutboxEntry) -> bool:
+        """Keep what became of an attempt; False when the entry is not there any more."""
+        kept = (entry.due_at, int(entry.is_dead), rows.packed(entry))
+
+        async def work(session: Session) -> bool:
+            return await session.run("save_outbox", entry.entry_id, *kept) > 0
+
+        return await self._database.write(work)
+
+    async def delete_outbox(self, entry_ids: Sequence[str]) -> None:
+        """Forget entries that were sent; unknown ones are ignored."""
+
+        async def work(session: Session) -> None:
+            await session.run_many("delete_outbox", [(entry_id,) for entry_id in entry_ids])
+
+        await self._database.write(work)
+
+
+async def add_outbox(session: Session, thread_no: int, entries: Iterable[OutboxEntry]) -> None:
+    """Keep what a commit asks for; an entry that is there already is left as it is."""
+    for entry in entries:
+        kept = (entry.due_at, int(entry.is_dead), rows.packed(entry))
+        await session.run("add_outbox", entry.entry_id, thread_no, *kept)
+
+
+def _entries(found: Iterable[Row]) -> tuple[OutboxEntry, ...]:
+    # Named, so that a damaged one can be deleted: nothing is passed over in silence.
+    return tuple(rows.unpacked(row[0], rows.OUTBOX, f"Outbox entry '{row[1]}'") for row in found)

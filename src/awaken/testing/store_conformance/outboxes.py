@@ -1,0 +1,217 @@
+"""What commits ask for outside of their threads: tried when it is due, given up, tried again."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from awaken.contracts.errors import VersionConflict
+from awaken.contracts.storage import OutboxEntry, Store
+
+from .writing import DONE, LONG_MS, SHORT_MS, THREAD, Writer, elapse, run, said
+
+RIVALS = 16
+FAR_MS = 9_999_999_999_999
+
+
+async def the_outbox_follows_the_commits(store: Store) -> None:
+    """In the order they were committed, over all threads, at most so many."""
+    assert await store.list_outbox() == ()
+    first, second = Writer(store), Writer(store, "thread-2")
+    await first.commit(outbox=(_mail("b"), _mail("a")))
+    await second.commit(outbox=(_mail("d"),))
+    await first.commit(outbox=(_mail("c"),))
+    assert await _due(store) == ["b", "a", "d", "c"]
+    assert await _due(store, limit=2) == ["b", "a"]
+    assert await _due(store, limit=0) == await _due(store, limit=-1) == []
+    assert (await store.list_outbox())[0] == _mail("b")
+
+
+async def a_refused_commit_sends_nothing(store: Store) -> None:
+    """Sent because the commit succeeded, or not at all."""
+    writer = Writer(store)
+    await writer.expect_refusal(VersionConflict, expected_version=3, outbox=(_mail("a"),))
+    assert await store.list_outbox() == ()
+
+
+async def what_was_sent_leaves_the_outbox(store: Store) -> None:
+    """Unknown entries are ignored, so that a retry is harmless."""
+    await Writer(store).commit(outbox=(_mail("a"), _mail("b"), _mail("c")))
+    for _ in range(2):
+        await store.delete_outbox(("b", "a", "unknown"))
+        assert await store.list_outbox() == (_mail("c"),)
+    await store.delete_outbox(())
+
+
+async def a_retried_commit_sends_once(store: Store) -> None:
+    """Also when the entry was sent in between."""
+    commit = Writer(store).next(outbox=(_mail("a"),))
+    await store.commit(commit)
+    await store.delete_outbox(("a",))
+    await store.commit(commit)
+    assert await store.list_outbox() == ()
+
+
+async def an_entry_that_is_there_is_left_as_it_is(store: Store) -> None:
+    """Asked for again by its commit, its thread or another: its place, thread and trials stay."""
+    first, second = Writer(store), Writer(store, "thread-2")
+    await first.commit(outbox=(_mail("a"), _mail("b"), _mail("a", kind="late")))
+    tried = _mail("a", attempts=2, error="no answer")
+    assert await store.save_outbox(tried)
+    for writer in (first, second):
+        await writer.commit(messages=(said("m-1"),), outbox=(_mail("a", kind="late"), _mail("c")))
+    assert await store.list_outbox() == (tried, _mail("b"), _mail("c"))
+    await store.delete_thread("thread-2")
+    assert await _due(store) == ["a", "b", "c"]
+
+
+async def an_entry_that_was_given_up_stays_so_when_it_is_asked_for_again(store: Store) -> None:
+    """Only whoever saves it brings it back."""
+    writer = Writer(store)
+    await writer.commit(outbox=(_mail("a"),))
+    await store.save_outbox(_mail("a", is_dead=True))
+    await writer.commit(outbox=(_mail("a"),))
+    assert await store.list_outbox() == ()
+    assert await store.list_dead_outbox() == (_mail("a", is_dead=True),)
+
+
+async def rivals_that_ask_for_the_same_send_once(store: Store) -> None:
+    """However many threads do so at once; every one of the commits is applied."""
+    writers = [Writer(store, f"thread-{number}") for number in range(RIVALS)]
+    orders = (_mail("a"), _mail("b"))
+    await asyncio.gather(
+        *(writer.commit(outbox=orders[:: 1 if at % 2 else -1]) for at, writer in enumerate(writers))
+    )
+    assert sorted(await _due(store)) == ["a", "b"]
+
+
+async def an_entry_waits_until_it_is_due(store: Store) -> None:
+    """By the store's clock, and then it comes in the order of the commits, not of the times."""
+    now = await store.now_ms()
+    await Writer(store).commit(
+        outbox=(
+            _mail("later", due_at=now + SHORT_MS),
+            _mail("far", due_at=now + LONG_MS),
+            _mail("now", due_at=now),
+            _mail("at once"),
+        )
+    )
+    assert await _due(store) == ["now", "at once"]
+    assert await _due(store, limit=1) == ["now"]
+    await elapse(store, SHORT_MS)
+    assert await _due(store) == ["later", "now", "at once"]
+
+
+async def a_failed_attempt_is_kept_and_delays_the_next(store: Store) -> None:
+    """Others are not held up by it; all that was said about it comes back."""
+    await Writer(store).commit(outbox=(_mail("a"), _mail("b")))
+    due_at = await store.now_ms() + SHORT_MS
+    tried = _mail("a", attempts=1, due_at=due_at, error="nobody is at home: ü")
+    assert await store.save_outbox(tried)
+    assert await _due(store) == ["b"]
+    await elapse(store, SHORT_MS)
+    assert await store.list_outbox() == (tried, _mail("b"))
+    assert await store.list_dead_outbox() == ()
+    soon = replace(tried, attempts=2, due_at=0, error=None)
+    assert await store.save_outbox(soon)
+    assert (await store.list_outbox())[0] == soon
+
+
+async def what_was_given_up_is_listed_apart(store: Store) -> None:
+    """Of one thread or of all, in the order of the commits, at most so many; it is never due."""
+    first, second = Writer(store), Writer(store, "thread-2")
+    await first.commit(outbox=(_mail("c"), _mail("live")))
+    await second.commit(outbox=(_mail("b"),))
+    await first.commit(outbox=(_mail("a"), _mail("born dead", is_dead=True)))
+    for entry_id in ("a", "b", "c"):
+        assert await store.save_outbox(_mail(entry_id, attempts=5, error="gone", is_dead=True))
+    assert await store.list_outbox(limit=1) == (_mail("live"),)
+    assert await _due(store) == ["live"]
+    assert _ids(await store.list_dead_outbox()) == ["c", "b", "a", "born dead"]
+    assert _ids(await store.list_dead_outbox(limit=2)) == ["c", "b"]
+    assert _ids(await store.list_dead_outbox(THREAD)) == ["c", "a", "born dead"]
+    assert _ids(await store.list_dead_outbox("thread-2", limit=1)) == ["b"]
+    assert await store.list_dead_outbox("nobody") == ()
+    assert await store.list_dead_outbox(limit=0) == await store.list_dead_outbox(limit=-1) == ()
+    (dead,) = await store.list_dead_outbox("thread-2")
+    assert dead == _mail("b", attempts=5, error="gone", is_dead=True)
+
+
+async def what_was_given_up_may_be_tried_again(store: Store) -> None:
+    """Whoever saves it as alive gets it back at its old place."""
+    await Writer(store).commit(outbox=(_mail("a"), _mail("b")))
+    dead = _mail("a", attempts=5, error="gone", is_dead=True)
+    await store.save_outbox(dead)
+    assert await store.save_outbox(replace(dead, attempts=0, is_dead=False))
+    assert await store.list_outbox() == (_mail("a", error="gone"), _mail("b"))
+    assert await store.list_dead_outbox() == ()
+    await store.save_outbox(dead)
+    await store.delete_outbox(("a",))
+    assert await store.list_dead_outbox() == ()
+
+
+async def what_was_sent_does_not_come_back(store: Store) -> None:
+    """A sender that lost the race learns it, and leaves nothing behind."""
+    await Writer(store).commit(outbox=(_mail("a"),))
+    await store.delete_outbox(("a",))
+    for entry_id in ("a", "unknown"):
+        for is_dead in (False, True):
+            assert await store.save_outbox(_mail(entry_id, is_dead=is_dead)) is False
+    assert await store.list_outbox() == await store.list_dead_outbox() == ()
+
+
+async def the_outbox_of_a_deleted_thread_is_empty(store: Store) -> None:
+    """What is due, what waits and what was given up; others keep theirs."""
+    late = {"due_at": FAR_MS}
+    await Writer(store).commit(outbox=(_mail("a"), _mail("late", **late), _mail("dead")))
+    await Writer(store, "thread-2").commit(outbox=(_mail("b"), _mail("dead 2")))
+    for entry_id in ("dead", "dead 2"):
+        await store.save_outbox(_mail(entry_id, is_dead=True))
+    await store.delete_thread(THREAD)
+    assert await store.list_outbox() == (_mail("b"),)
+    assert _ids(await store.list_dead_outbox()) == ["dead 2"]
+    assert await store.list_dead_outbox(THREAD) == ()
+    assert not await store.save_outbox(_mail("late"))
+
+
+async def a_purge_leaves_what_was_not_sent(store: Store) -> None:
+    """Its commit and its run may be gone; the order stands."""
+    writer = Writer(store)
+    await writer.commit(run=run("run-0", DONE, finished_at=1), outbox=(_mail("a"), _mail("dead")))
+    await writer.commit(run=run("run-1", DONE, finished_at=2, updated_at=2))
+    await store.save_outbox(_mail("dead", is_dead=True))
+    assert (await store.purge(FAR_MS)).runs == 1
+    assert await _due(store) == ["a"]
+    assert _ids(await store.list_dead_outbox(THREAD)) == ["dead"]
+
+
+async def _due(store: Store, **options: Any) -> list[str]:
+    return _ids(await store.list_outbox(**options))
+
+
+def _ids(entries: Iterable[OutboxEntry]) -> list[str]:
+    return [entry.entry_id for entry in entries]
+
+
+def _mail(entry_id: str, **fields: Any) -> OutboxEntry:
+    known: dict[str, Any] = {"kind": "mail", "payload": {"to": [1, None, "ü"]}}
+    return OutboxEntry(entry_id=entry_id, **(known | fields))
+
+
+CHECKS = (
+    the_outbox_follows_the_commits,
+    a_refused_commit_sends_nothing,
+    what_was_sent_leaves_the_outbox,
+    a_retried_commit_sends_once,
+    an_entry_that_is_there_is_left_as_it_is,
+    an_entry_that_was_given_up_stays_so_when_it_is_asked_for_again,
+    rivals_that_ask_for_the_same_send_once,
+    an_entry_waits_until_it_is_due,
+    a_failed_attempt_is_kept_and_delays_the_next,
+    what_was_given_up_is_listed_apart,
+    what_was_given_up_may_be_tried_again,
+    what_was_sent_does_not_come_back,
+    the_outbox_of_a_deleted_thread_is_empty,
+    a_purge_leaves_what_was_not_sent,
+)

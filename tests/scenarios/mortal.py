@@ -1,0 +1,95 @@
+"""Processes that die in real time: their way to a store that outlives them is cut."""
+
+import inspect
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from awaken import AgentRuntime
+from awaken.contracts.errors import AwakenError, StoreUnavailable
+from awaken.contracts.storage import Commit
+from awaken.mailbox.config import MailboxConfig
+from awaken.stores.memory import MemoryStore
+from awaken.stores.sqlite import SqliteStore
+
+HASTY = MailboxConfig(
+    lease_ms=300, renew_ms=50, sweep_ms=50, poll_ms=20, drain_ms=1, relay_ms=50, relay_base_ms=20
+)
+"""Others notice soon that a process is dead."""
+
+
+class Mortal:
+    """One process's way to a store that outlives it; once it is cut, nothing gets through."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.is_cut = False
+        self.dies_with: Callable[[Commit], bool] = lambda _: False
+        """Says of each commit that was applied whether the process dies before it hears of it."""
+        self.refuses: dict[str, int] = {}
+        """How often a method is still refused, as if the store was away; or one for an id."""
+        self.refusal: Exception = StoreUnavailable(store="the store", problem="it is away")
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if not inspect.iscoroutinefunction(found) or name in ("open", "close"):
+            return found
+
+        async def asked(*arguments: Any, **options: Any) -> Any:
+            self._check(name)
+            if arguments:
+                self._check(f"{name} {arguments[0]}")
+            answer = await found(*arguments, **options)
+            if name == "commit" and self.dies_with(arguments[0]):
+                self.is_cut = True
+            self._check()
+            return answer
+
+        return asked
+
+    def lease_keeper(self) -> Any:
+        self._check()
+        return Mortal.Keeper(self, self._store.lease_keeper())
+
+    def _check(self, name: str = "") -> None:
+        if self.is_cut:
+            raise StoreUnavailable(store="the store", problem="this process is dead")
+        if self.refuses.get(name, 0):
+            self.refuses[name] -= 1
+            raise self.refusal
+
+    class Keeper:
+        def __init__(self, mortal: "Mortal", keeper: Any) -> None:
+            self._mortal, self._keeper = mortal, keeper
+
+        def extend(self, *arguments: Any) -> Any:
+            self._mortal._check()
+            return self._keeper.extend(*arguments)
+
+        def close(self) -> None:
+            self._keeper.close()
+
+
+def sqlite(tmp_path: Path) -> list[Any]:
+    return [SqliteStore(str(tmp_path / "store.db")) for _ in range(2)]
+
+
+def shared_memory(_tmp_path: Path) -> list[Any]:
+    store = MemoryStore(is_shared=True)
+    return [store, store]
+
+
+on_shared_stores = pytest.mark.parametrize("stores_of", [shared_memory, sqlite])
+
+
+@asynccontextmanager
+async def dying(rt: AgentRuntime) -> AsyncIterator[AgentRuntime]:
+    """A process that is dead when the block ends, and cleaned up after the test."""
+    await rt.__aenter__()
+    yield rt
+    rt.store.is_cut = True  # type: ignore[attr-defined]
+    with suppress(AwakenError, TimeoutError):
+        await rt.__aexit__(None, None, None)

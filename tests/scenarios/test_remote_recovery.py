@@ -1,0 +1,317 @@
+"""A process that dies while another side works for it: whoever goes on finds that work again."""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from awaken import Agent, AgentRuntime
+from awaken.contracts.backend_requests import RemoteTarget
+from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
+from awaken.contracts.errors import AwakenError
+from awaken.contracts.events import RunFinish
+from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
+from awaken.contracts.messages import Role, ToolCall
+from awaken.contracts.phases import Phase
+from awaken.contracts.storage import Commit
+from awaken.contracts.suspension import SuspendTicket, Suspension
+
+from .delegating import (
+    WAIT_S,
+    Door,
+    answers,
+    asks,
+    boss,
+    child_of,
+    children_of,
+    ended,
+    heard,
+    nothing_ordered,
+    runtime,
+)
+from .mortal import HASTY, Mortal, dying, on_shared_stores, sqlite
+from .remoting import (
+    ABORTS,
+    STATELESS,
+    FakeBackend,
+    Request,
+    behind,
+    far,
+    remote_runtime,
+    said,
+    waits,
+)
+from .worlds import Hooks
+
+
+def process(backend: FakeBackend, store: Any, *agents: Agent) -> AgentRuntime:
+    return remote_runtime(backend, store, *agents, mailbox=HASTY)
+
+
+def known(run_id: str) -> RemoteTarget:
+    return RemoteTarget(run_id=run_id, task_id="task-1")
+
+
+@on_shared_stores
+@pytest.mark.parametrize("can", [ABORTS, STATELESS], ids=["with memory", "stateless"])
+def test_the_backend_of_a_recovered_run_is_told_what_was_kept(
+    stores_of: Any, can: Any, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        first, second = stores_of(tmp_path)
+        door, after = Door(), FakeBackend(said("found again"), can=can)
+        before = FakeBackend(behind(door), can=can)
+        async with dying(process(before, Mortal(first))) as rt:
+            handle = await rt.start("far", "hi", thread_id="t")
+            await door.opened()
+        async with process(after, second) as rt:
+            done = await ended(rt, handle.run_id)
+            assert (done.termination, done.final_output) == (NaturalEnd(), "found again")
+            (asked,) = after.roots
+            assert (asked.is_recovered, asked.is_continuation) == (True, False)
+            assert [it.text for it in asked.new_messages] == ["hi"]
+            assert after.targets == [known(handle.run_id)]
+            assert before.aborted == after.aborted == []
+            kinds = [type(it.event).__name__ for it in await rt.store.list_events("t")]
+            assert kinds == [
+                "RunStart",
+                "StepStart",
+                "TextDelta",
+                "InferenceComplete",
+                "StepEnd",
+                "RunFinish",
+            ]
+
+    asyncio.run(scenario())
+
+
+@on_shared_stores
+def test_a_recovered_turn_is_given_only_what_was_new_in_it(stores_of: Any, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        first, second = stores_of(tmp_path)
+        door, after = Door(), FakeBackend(said("Rome it is"))
+        before = FakeBackend(waits(BackendRunStatus.WAITING_INPUT), behind(door))
+        async with dying(process(before, Mortal(first))) as rt:
+            waiting = await rt.run("far", "hi", thread_id="t")
+            await rt.start("far", "Rome", thread_id="t")
+            await door.opened()
+        async with process(after, second) as rt:
+            done = await ended(rt, waiting.run_id)
+            assert (done.final_output, done.steps) == ("Rome it is", 2)
+            (asked,) = after.roots
+            assert [it.text for it in asked.new_messages] == ["Rome"]
+            assert asked.is_recovered
+
+    asyncio.run(scenario())
+
+
+@on_shared_stores
+def test_parent_and_remote_child_of_a_process_that_died_end_once(
+    stores_of: Any, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        first, second = stores_of(tmp_path)
+        door, after = Door(), FakeBackend(said("found again"))
+        asker = boss(asks("far"), delegates=["far"])
+        async with dying(process(FakeBackend(behind(door)), Mortal(first), asker)) as rt:
+            handle = await rt.start("boss", "hi", thread_id="t")
+            await door.opened()
+            child = await child_of(rt, handle.run_id)
+        async with process(after, second, boss(heard, delegates=["far"])) as rt:
+            done = await ended(rt, handle.run_id)
+            assert "found again" in (done.final_output or "")
+            assert [it.run_id for it in await children_of(rt, handle.run_id)] == [child.run_id]
+            assert after.targets == [known(child.run_id)]
+            assert len(await answers(rt, "t")) == 1
+            assert done.usage.total_tokens == 2 * 30
+            await nothing_ordered(rt)
+
+    asyncio.run(scenario())
+
+
+@on_shared_stores
+def test_a_run_that_is_cancelled_while_nobody_executes_it_is_stopped_there(
+    stores_of: Any, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        first, second = stores_of(tmp_path)
+        door, after = Door(), FakeBackend()
+        async with dying(process(FakeBackend(behind(door)), Mortal(first))) as rt:
+            handle = await rt.start("far", "hi", thread_id="t")
+            await door.opened()
+        async with process(after, second) as rt:
+            assert await rt.cancel(handle.run_id)
+            assert (await ended(rt, handle.run_id)).termination == Cancelled(cause="user")
+            async with asyncio.timeout(WAIT_S):
+                while not after.aborted:
+                    await asyncio.sleep(0.005)
+            assert (after.roots, after.targets) == ([], [known(handle.run_id)])
+
+    asyncio.run(scenario())
+
+
+def may_i(call_id: str = "remote-1") -> tuple[ToolCall, SuspendTicket]:
+    call = ToolCall(id=call_id, name="write_file", arguments={"path": "x"})
+    return call, SuspendTicket(suspension=Suspension(action="permission", message="may I?"))
+
+
+async def asks_here(request: Request) -> BackendRunResult:
+    """A turn that asks whoever may decide, and says what it heard."""
+    assert request.control.decisions is not None
+    decision = await request.control.decisions.ask(*may_i())
+    return said(f"{decision.action} {decision.result}")
+
+
+async def open_ticket(rt: AgentRuntime) -> Any:
+    async with asyncio.timeout(WAIT_S):
+        while not (tickets := await rt.tickets("t")):
+            await asyncio.sleep(0.005)
+    (ticket,) = tickets
+    return ticket
+
+
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+def test_a_question_of_the_other_side_is_decided_while_the_run_executes(
+    where: str, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        mine, others = sqlite(tmp_path)
+        async with process(FakeBackend(asks_here), mine) as rt:
+            events: list[Any] = []
+
+            async def read() -> None:
+                events.extend([it async for it in rt.stream("far", "hi", thread_id="t")])
+
+            reading = asyncio.create_task(read())
+            ticket = await open_ticket(rt)
+            assert (ticket.call_id, ticket.tool_name) == ("remote-1", "write_file")
+            assert ticket.suspension.message == "may I?"
+            (running,) = await rt.list_runs("t")
+            assert running.status is RunStatus.RUNNING
+            async with runtime([], others, has_worker=False) as other:
+                decider = rt if where == "here" else other
+                await decider.decide(ticket.ticket_id, result="yes")
+                done = await ended(other, running.run_id)
+                assert done.final_output == "resume yes"
+            await reading
+            kinds = [type(it).__name__ for it in events if type(it).__name__.startswith("ToolCall")]
+            assert kinds == ["ToolCallStart", "ToolCallReady", "ToolCallDone", "ToolCallResumed"]
+            assert await rt.tickets("t") == ()
+
+    asyncio.run(scenario())
+
+
+def test_a_question_is_decided_in_memory_too() -> None:
+    async def scenario() -> None:
+        async with process(FakeBackend(asks_here), None) as rt:
+            handle = await rt.start("far", "hi", thread_id="t")
+            await rt.decide((await open_ticket(rt)).ticket_id, "cancel", reason="no")
+            assert (await handle.result()).text == "cancel None"
+
+    asyncio.run(scenario())
+
+
+@on_shared_stores
+@pytest.mark.parametrize("decided", ["before", "after"])
+def test_a_question_that_was_asked_before_is_not_asked_again(
+    stores_of: Any, decided: str, tmp_path: Path
+) -> None:
+    """The process dies while the question is open, or when it was decided and nobody heard."""
+
+    async def scenario() -> None:
+        first, second = stores_of(tmp_path)
+        async with dying(process(FakeBackend(asks_here), Mortal(first))) as rt:
+            handle = await rt.start("far", "hi", thread_id="t")
+            ticket = await open_ticket(rt)
+        after = FakeBackend(asks_here)
+        async with process(after, second) as rt:
+            if decided == "after":
+                async with asyncio.timeout(WAIT_S):
+                    while not after.roots:
+                        await asyncio.sleep(0.005)
+            assert (await open_ticket(rt)).ticket_id == ticket.ticket_id
+            await rt.decide(ticket.ticket_id, result="yes")
+            done = await ended(rt, handle.run_id)
+            assert done.final_output == "resume yes"
+            tickets = await rt.store.list_run_tickets("t", handle.run_id)
+            assert [it.ticket_id for it in tickets] == [ticket.ticket_id]
+
+    asyncio.run(scenario())
+
+
+def test_a_run_that_is_cancelled_while_it_asks_closes_its_question() -> None:
+    async def scenario() -> None:
+        backend = FakeBackend(asks_here)
+        async with process(backend, None) as rt:
+            handle = await rt.start("far", "hi", thread_id="t")
+            await open_ticket(rt)
+            assert await rt.cancel(handle.run_id)
+            assert (await handle.result()).termination == Cancelled(cause="user")
+            assert await rt.tickets("t") == ()
+            assert len(backend.aborted) == 1
+
+    asyncio.run(scenario())
+
+
+def has_answer(commit: Commit) -> bool:
+    run = commit.run
+    is_running = run is not None and run.status is RunStatus.RUNNING
+    return is_running and any(it.role is Role.ASSISTANT for it in commit.messages)
+
+
+@on_shared_stores
+def test_an_answer_that_is_written_is_not_asked_for_again(stores_of: Any, tmp_path: Path) -> None:
+    """The process dies between the answer and the end of the run, before a hook."""
+
+    async def hook(_: Any) -> None:
+        return None
+
+    async def scenario() -> None:
+        first, second = stores_of(tmp_path)
+        mortal, after = Mortal(first), FakeBackend()
+        mortal.dies_with = has_answer
+        options: Any = {"remote": far(plugins=[Hooks({Phase.RUN_END: hook})]), "mailbox": HASTY}
+        async with dying(remote_runtime(FakeBackend(said("once")), mortal, **options)) as rt:
+            with suppress(AwakenError):
+                await (await rt.start("far", "hi", thread_id="t", run_id_hint="r")).result()
+        async with remote_runtime(after, second, **options) as rt:
+            done = await ended(rt, "r")
+            assert (done.final_output, after.roots) == ("once", [])
+            finish = (await rt.store.list_events("t"))[-1].event
+            assert isinstance(finish, RunFinish)
+            assert finish.result == {
+                "response": "once",
+                "status": "done",
+                "status_reason": "natural",
+                "output": {"text": "once"},
+            }
+
+    asyncio.run(scenario())
+
+
+@on_shared_stores
+def test_a_store_that_is_away_does_not_make_the_backend_fail(
+    stores_of: Any, tmp_path: Path
+) -> None:
+    """What was delivered is delivered again; nobody writes that the other side has failed."""
+
+    async def scenario() -> None:
+        mortal = Mortal(stores_of(tmp_path)[0])
+
+        async def saves(request: Request) -> BackendRunResult:
+            mortal.refuses = {"commit": 20}
+            assert request.checkpoint is not None
+            try:
+                await request.checkpoint.save("there", known(request.run_identity.run_id))
+            finally:
+                mortal.refuses = {}
+            return said("never")
+
+        async with process(FakeBackend(saves, said("at last")), mortal) as rt:
+            receipt = await rt.submit("far", "hi", thread_id="t")
+            done = await ended(rt, receipt.run_id)
+            assert (done.termination, done.final_output) == (NaturalEnd(), "at last")
+
+    asyncio.run(scenario())

@@ -1,0 +1,1 @@
+"""Coding agents for tests; each file is a program of its own."""

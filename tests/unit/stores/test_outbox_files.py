@@ -1,0 +1,93 @@
+"""Outboxes of older files are kept, dead entries cost no reader time, and damage has a name."""
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from awaken.contracts.errors import CorruptRecord
+from awaken.contracts.storage import OutboxEntry
+from awaken.stores.sql import rows
+from awaken.stores.sql.statements import migrations
+from awaken.stores.sqlite import SqliteStore
+from awaken.stores.sqlite.connection import STATEMENTS
+from awaken.testing.store_conformance.writing import Writer
+
+BEFORE_ATTEMPTS = 2
+"""The last schema whose outbox knew nothing of attempts."""
+
+
+def mail(entry_id: str, **fields: object) -> OutboxEntry:
+    return OutboxEntry(entry_id=entry_id, kind="mail", payload={"to": "ü"}, **fields)
+
+
+def on(path: Path, work: Callable[[SqliteStore], Awaitable[object]]) -> None:
+    async def run() -> None:
+        store = SqliteStore(path)
+        await store.open()
+        try:
+            await work(store)
+        finally:
+            await store.close()
+
+    asyncio.run(run())
+
+
+def old_file(path: Path, *entry_ids: str) -> Path:
+    """A file as the schema before left it, with entries that nobody had sent."""
+    with closing(sqlite3.connect(path)) as file:
+        for script in migrations("awaken.stores.sqlite")[:BEFORE_ATTEMPTS]:
+            file.executescript(script)
+        add = "INSERT INTO outbox (entry_id, thread_no, record) VALUES (?, 1, ?)"
+        file.executemany(add, [(name, rows.packed(mail(name))) for name in entry_ids])
+        file.execute(f"PRAGMA user_version = {BEFORE_ATTEMPTS}")
+        file.commit()
+    return path
+
+
+def test_what_an_older_file_has_not_sent_is_due_at_once(tmp_path: Path) -> None:
+    async def work(store: SqliteStore) -> None:
+        assert await store.list_outbox() == (mail("b"), mail("a"))
+        assert await store.list_dead_outbox() == ()
+        assert await store.save_outbox(mail("b", attempts=5, is_dead=True))
+        await Writer(store).commit(outbox=(mail("a", error="again"), mail("c")))
+        assert await store.list_outbox() == (mail("a"), mail("c"))
+        assert await store.list_dead_outbox() == (mail("b", attempts=5, is_dead=True),)
+
+    path = old_file(tmp_path / "store.db", "b", "a")
+    on(path, work)
+    assert asyncio.run(SqliteStore(path).schema_versions()) == (3, 3)
+    assert asyncio.run(SqliteStore(path).check()).problems == ()
+
+
+@pytest.mark.parametrize("statement", ["list_due_outbox", "list_dead_outbox"])
+def test_the_living_and_the_dead_are_read_in_order_without_each_other(
+    statement: str, tmp_path: Path
+) -> None:
+    on(tmp_path / "store.db", SqliteStore.now_ms)
+    with closing(sqlite3.connect(tmp_path / "store.db")) as file:
+        plan = file.execute(f"EXPLAIN QUERY PLAN {STATEMENTS[statement]}", (None, 10)).fetchall()
+    steps = [row[3] for row in plan if "outbox" in row[3] or "TEMP B-TREE" in row[3]]
+    assert steps == ["SEARCH outbox USING INDEX outbox_due (is_dead=?)"]
+
+
+def test_a_damaged_entry_is_named_so_that_it_can_be_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+
+    async def fill(store: SqliteStore) -> None:
+        await Writer(store).commit(outbox=(mail("a"), mail("b")))
+
+    async def read(store: SqliteStore) -> None:
+        with pytest.raises(CorruptRecord, match="Outbox entry 'a'"):
+            await store.list_outbox()
+        await store.delete_outbox(("a",))
+        assert await store.list_outbox() == (mail("b"),)
+
+    on(path, fill)
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("UPDATE outbox SET record = x'3000' WHERE entry_id = 'a'")
+        file.commit()
+    on(path, read)
