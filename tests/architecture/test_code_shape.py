@@ -15,8 +15,8 @@ PARAMETERS_MAX = 8
 PUBLIC_METHODS_MAX = 20
 LOOP_LINES_MAX = 150
 CORE_LINES_MAX = 30_000
-ISLAND_LINES_MAX = 1_200
-ISLANDS = ("protocols", "providers", "extensions")
+ISLAND_LINES_MAX = 1_500
+ISLANDS = ("backends", "protocols", "providers", "extensions")
 TEST_KIT_LINES_MAX = 8_000
 NO_CODE = {
     tokenize.COMMENT,

@@ -139,6 +139,12 @@ class Model:
         assert hold is not None
         if line.open_run is None or line.is_waiting:
             return None
+        return self.add_rest(thread, hold, attempts)
+
+    def add_rest(self, thread: str, hold: Hold, attempts: int) -> Item:
+        """Queue what goes on with the open run after a claim, or ends it as it was asked to."""
+        line = self.line(thread)
+        assert line.open_run is not None
         made = Item(
             name=f"recovered:{hold.token}",
             thread=thread,

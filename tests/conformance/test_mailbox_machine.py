@@ -293,6 +293,9 @@ class MailboxMachine(RuleBasedStateMachine):
             line.hold = None
             if item is not None:
                 self.model.end(item, ACKED)
+        if move == "wait" and hold.cause is not None:
+            # It began to wait before it heard of its cancel: whoever claims this ends it.
+            self.model.add_rest(thread, hold, attempts=0)
 
     @rule(thread=threads, mode=modes, key=keys, asks=st.sampled_from("xy"))
     def decide(self, thread: str, mode: str, key: str | None, asks: str) -> None:

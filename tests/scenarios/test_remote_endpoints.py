@@ -5,16 +5,19 @@ from typing import Any
 
 import pytest
 
+from awaken.bootstrap.backends import Backends
 from awaken.contracts.backend_errors import InvalidBackendConfig
 from awaken.contracts.backend_results import BackendRunStatus
 from awaken.contracts.backends import BackendCapabilities, CancellationCapability
-from awaken.contracts.errors import InvalidSpec, UnsupportedFeature
+from awaken.contracts.clock import SystemClock
+from awaken.contracts.errors import InvalidInput, InvalidSpec, UnsupportedFeature
 from awaken.contracts.inference import InferenceOverride
 from awaken.contracts.lifecycle import Cancelled
 from awaken.contracts.runs import RunRequest
 from awaken.contracts.specs import RemoteEndpoint
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.tools import ToolDescriptor
+from awaken.runtime.bell import Bell
 
 from .delegating import ended, within
 from .remoting import STATELESS, FakeBackend, far, remote_runtime, said, waits
@@ -120,3 +123,56 @@ def test_an_endpoint_that_cannot_be_used_is_refused_at_once(
 ) -> None:
     with pytest.raises(InvalidSpec, match=problem):
         remote_runtime(Factory(FakeBackend()), None, remote=far(endpoint=endpoint))
+
+
+def test_what_is_no_backend_is_refused_with_what_it_lacks() -> None:
+    class Half:
+        def capabilities(self) -> BackendCapabilities:
+            return BackendCapabilities()
+
+        async def execute_root(self, request: object) -> object:
+            return request
+
+    with pytest.raises(InvalidInput, match=r"'far' .*Half .*lacks execute_delegate, abort"):
+        Backends({"far": Half()}, SystemClock())  # type: ignore[dict-item]
+
+
+def test_a_backend_that_cannot_be_closed_does_not_keep_the_others_open(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    closed: list[str] = []
+
+    class Factory:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def validate(self, endpoint: object) -> None:
+            raise NotImplementedError
+
+        def build(self, endpoint: object) -> object:
+            raise NotImplementedError
+
+        async def close(self) -> None:
+            closed.append(self.name)
+            if self.name == "one":
+                raise OSError(self.name)
+
+    backends = Backends({it: Factory(it) for it in ("one", "two")}, SystemClock())  # type: ignore[misc]
+    asyncio.run(backends.close())
+    assert closed == ["one", "two"]
+    assert "could not be closed" in caplog.text
+
+
+def test_a_bell_wakes_all_who_wait_and_none_twice() -> None:
+    async def scenario() -> None:
+        bell = Bell()
+        async with asyncio.timeout(5):
+            waiting = [asyncio.create_task(bell.wait(5)) for _ in range(2)]
+            await asyncio.sleep(0)
+            bell.ring()
+            assert await asyncio.gather(*waiting) == [True, True]
+            assert await bell.wait(0.001) is False
+            bell.ring()
+            assert await bell.wait(5) is True
+
+    asyncio.run(scenario())

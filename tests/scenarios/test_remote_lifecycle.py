@@ -285,14 +285,17 @@ def test_an_answer_to_a_remote_delegates_question_is_passed_on_as_a_message(
     store_of: StoreOf, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
-        backend = FakeBackend(waits(BackendRunStatus.WAITING_INPUT, "which city?"), said("Rome!"))
+        question = waits(BackendRunStatus.WAITING_INPUT, "hm", message="which city?")
+        backend = FakeBackend(question, said("Rome!"))
         asker = boss(asks("far"), heard, delegates=["far"])
         async with remote_runtime(backend, store_of(tmp_path), asker) as rt:
             waiting = await rt.run("boss", "hi", thread_id="t")
             ticket = await ticket_on(rt, "t")
             child = await child_of(rt, waiting.run_id)
             assert ticket.suspension.action == "agent_delegate:input_required"
+            assert ticket.suspension.message == "which city?"
             assert child.waiting is not None
+            assert child.waiting.message == "input_required"
             assert child.waiting.reason is WaitingReason.USER_INPUT
             await rt.decide(ticket.ticket_id, result="Rome")
             assert "Rome!" in ((await ended(rt, waiting.run_id)).final_output or "")

@@ -9,7 +9,7 @@ import pytest
 from awaken import AgentRuntime
 from awaken.contracts.backend_errors import RemoteUnreachable
 from awaken.contracts.backend_requests import BackendAbortRequest, RemoteTarget
-from awaken.contracts.backend_results import BackendRunStatus
+from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
 from awaken.contracts.backends import BackendCapabilities, CancellationCapability
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.lifecycle import Cancelled
@@ -157,6 +157,31 @@ def test_an_abort_that_fails_is_tried_again_until_it_succeeds(
                     await asyncio.sleep(0.005)
             await nothing_ordered(rt)
             assert backend.targets == [None, *[known(handle.run_id)] * 3]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_error", [True, False])
+def test_work_that_a_backend_has_left_is_stopped_by_an_order(
+    tmp_path: Path, is_error: bool
+) -> None:
+    async def leaves(_: Request) -> BackendRunResult:
+        if is_error:
+            error = RemoteUnreachable(problem="away")
+            error.is_work_left = True
+            raise error
+        return said(status=BackendRunStatus.TIMEOUT, is_work_left=True)
+
+    async def scenario() -> None:
+        backend = FakeBackend(leaves)
+        async with remote_runtime(backend, file(tmp_path)) as rt:
+            handle = await rt.start("far", "hi", thread_id="t")
+            await ended(rt, handle.run_id)
+            async with asyncio.timeout(WAIT_S):
+                while not backend.aborted:
+                    await asyncio.sleep(0.005)
+            assert backend.aborted[0].run_identity.run_id == handle.run_id
+            await nothing_ordered(rt)
 
     asyncio.run(scenario())
 

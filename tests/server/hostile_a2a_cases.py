@@ -156,8 +156,8 @@ def forms() -> Iterator[Case]:
 def connections() -> Iterator[Case]:
     """Connections that break, hang and trickle."""
     lost, cut = "remote_unreachable", head(200, "application/json", content_length="500")
-    yield Case("a connection that breaks before the answer", lost, {"send": reset}, timeout_ms=SHORT,
-               is_delegated=True)
+    yield Case("a connection that breaks before the answer", lost, {"send": reset},
+               timeout_ms=SHORT, is_delegated=True)
     yield Case("a connection that ends before the answer", lost, {"send": raw()}, timeout_ms=SHORT)
     yield Case("a connection that breaks in the headers", lost,
                {"send": raw(b"HTTP/1.1 200 OK\r\ncontent-", end="reset")}, timeout_ms=SHORT)
@@ -238,7 +238,7 @@ def statuses() -> Iterator[Case]:
                {"send": flooding(first=b"", again=b"HTTP/1.1 100 Continue\r\n\r\n" * 999)},
                timeout_ms=SHORT)
     escaped = "".join(f"\\u{ord(it):04X}" for it in TOKEN)
-    answer = '{"message": {"parts": [{"text": "got %s"}]}}' % escaped
+    answer = json.dumps({"message": {"parts": [{"text": "got KEY"}]}}).replace("KEY", escaped)
     yield Case("the token in an answer, escaped", "text:got ***",
                {"send": whole(answer.encode())})
     yield Case("a context of an answer that cannot be one", "remote_malformed",

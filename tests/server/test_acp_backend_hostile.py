@@ -19,6 +19,7 @@ from awaken.contracts.backend_errors import (
 )
 from awaken.contracts.backend_results import BackendRunStatus
 from awaken.contracts.lifecycle import Stopped, StoppedReason
+from awaken.contracts.suspension import ToolCallResume
 
 from .acp_backend_world import (
     PROMPT_LIMITS,
@@ -133,6 +134,23 @@ def test_an_agent_that_dies_leaves_its_last_words_but_no_secret(tmp_path: Path) 
         assert "ended with code 3" in str(failed.value)
         assert str(failed.value).endswith("no fuel, key ***")
         assert len(str(failed.value)) < PROMPT_LIMITS.stderr_bytes + 200
+
+    with no_process_left(tmp_path):
+        run(scenario)
+
+
+def test_what_an_agent_repeats_of_its_keys_is_in_no_answer_and_on_no_ticket(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        shows = backend_of(tmp_path, "raw", "showing", KEY="sk-123456")
+        text = (await shows.execute_root(root())).text
+        assert ("sk-123456" in text, "***" in text) == (False, True)
+        decider = Decider(ToolCallResume(decision_id="d"))
+        asks = backend_of(tmp_path, "scripted", KEY="Erase ")
+        await asks.execute_root(root("erase", decisions=decider))
+        ((_, ticket),) = decider.asked
+        assert ticket.suspension.message == "***/x"
 
     with no_process_left(tmp_path):
         run(scenario)

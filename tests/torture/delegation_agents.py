@@ -86,7 +86,7 @@ def delegating() -> list[Agent]:
             model=model,
             tools=[calculate, put],
             plugins=[Keys(), BackgroundTasksPlugin()],
-            delegates=["helper", "middle"],
+            delegates=["helper", "middle", "clerk"],
         ),
         Agent("middle", model=model, delegates=["helper"]),
         Agent("helper", model=model, tools=[put, send, pay, ask, slow, bomb], plugins=[Keys()]),

@@ -8,6 +8,8 @@ import msgspec
 
 from awaken.contracts.dispatch import InputMode, RunDispatch
 from awaken.contracts.errors import UsageError
+from awaken.contracts.loop_state import PENDING_MESSAGES
+from awaken.contracts.messages import Message
 
 from .resume import take_decisions
 from .run import Run
@@ -23,7 +25,7 @@ async def absorb_messages(run: Run) -> bool:
     for dispatch in taken:
         known = {message.id for message in run.messages}
         for message in dispatch.request.messages:
-            if run.has_heard(message):
+            if _has_heard(run, message):
                 continue
             # An id that is used already would make the commit impossible.
             is_used = message.id is not None and message.id in known
@@ -59,3 +61,11 @@ def _is_for(run: Run, dispatch: RunDispatch) -> bool:
     is_elsewhere = wanted is not None and wanted != run.identity.run_id
     is_meant = not (dispatch.is_news and is_elsewhere)
     return is_meant and dispatch.dispatch_id not in run.journal.absorbed
+
+
+def _has_heard(run: Run, message: Message) -> bool:
+    """Whether what a task or another agent says came before, under the same id."""
+    if message.sender is None or message.id is None:
+        return False
+    known = (*run.messages, *run.state.get(PENDING_MESSAGES))
+    return any(message.id == it.id for it in known)

@@ -31,6 +31,7 @@ from awaken.contracts.lifecycle import (
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.storage import Commit, Store
 from awaken.contracts.sub_runs import TaskFunction
+from awaken.contracts.tasks import PARENT
 
 from .bell import Bell
 from .leases import Lease, LeaseBook, RuntimeClosing
@@ -150,6 +151,9 @@ class FunctionTask:
 
     async def emit(self, event_type: str, payload: Any = None) -> bool:
         """Tell the owner something while the task goes on; False when it could not be told."""
+        if self._cause == PARENT:
+            # Whoever would hear it was cancelled, and nothing may wake it.
+            return False
         news = TaskNews(task_id=self.task_id, event_type=event_type, payload=payload)
         try:
             return bool(await self._tell(news))

@@ -318,20 +318,7 @@ class Run:
         self.append(marked)
         sender = message.sender
         if sender is not None and sender.is_end and sender.task_id:
-            self._hear_end(sender.task_id, sender.usage)
-
-    def _hear_end(self, task_id: str, usage: TokenUsage | None) -> None:
-        """Forget a task, and count what it has used: written with the news, so it counts once."""
-        task = self.state.get(BACKGROUND_TASKS).get(task_id)
-        self.state.update(BACKGROUND_TASKS, TaskTold(task_id=task_id))
-        if usage is None:
-            return
-        if task is None or task.run_id == self.identity.run_id:
-            # What an earlier run of the thread has started is not this one's to pay.
-            self.usage = self.usage.plus(usage)
-        if self.state.has(THREAD_LEDGER):
-            charged = self.state.get(THREAD_LEDGER).charged(Amount.of(usage))
-            self.state.update(THREAD_LEDGER, charged)
+            _hear_end(self, sender.task_id, sender.usage)
 
     def order(self, entry: OutboxEntry) -> None:
         """Ask for something outside of the thread, once the next commit is durable."""
@@ -358,13 +345,6 @@ class Run:
         fresh = tuple(message for message in messages if message.id not in known)
         if fresh:
             self.state.update(PENDING_MESSAGES, (*held, *fresh))
-
-    def has_heard(self, message: Message) -> bool:
-        """Whether what a task or another agent says came before, under the same id."""
-        if message.sender is None or message.id is None:
-            return False
-        known = (*self.messages, *self.state.get(PENDING_MESSAGES))
-        return any(message.id == it.id for it in known)
 
     def lose_lease(self) -> None:
         """Stop at once and write nothing more: somebody else has the thread."""
@@ -451,3 +431,17 @@ class Run:
 
 
 _OF_RUN = frozenset({Phase.RUN_START, Phase.RUN_END})
+
+
+def _hear_end(run: Run, task_id: str, usage: TokenUsage | None) -> None:
+    """Forget a task, and count what it has used: written with the news, so it counts once."""
+    task = run.state.get(BACKGROUND_TASKS).get(task_id)
+    run.state.update(BACKGROUND_TASKS, TaskTold(task_id=task_id))
+    if usage is None:
+        return
+    if task is None or task.run_id == run.identity.run_id:
+        # What an earlier run of the thread has started is not this one's to pay.
+        run.usage = run.usage.plus(usage)
+    if run.state.has(THREAD_LEDGER):
+        charged = run.state.get(THREAD_LEDGER).charged(Amount.of(usage))
+        run.state.update(THREAD_LEDGER, charged)

@@ -72,9 +72,6 @@ class RunControl:
         """
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
             while True:
-                # A run that is over leaves its slot in the next turn of the loop: until then it
-                # would be asked again and again, and nobody else would ever have a turn.
-                await asyncio.sleep(0)
                 taken_by = await self._come_to_rest(run_id)
                 try:
                     result = await self._engine.wait(taken_by)
@@ -84,11 +81,14 @@ class RunControl:
                     if not self._store.is_shared:
                         raise
                     # This attempt is over, not the run: look again where it is.
+                    await asyncio.sleep(0)
                     continue
-                if result.awaits_tasks:
-                    continue
-                if result.status in _AT_REST or not self._store.is_shared:
+                is_at_rest = result.status in _AT_REST and not result.awaits_tasks
+                if is_at_rest or not (self._store.is_shared or result.awaits_tasks):
                     return result
+                # A run that is over leaves its slot in the next turn of the loop: until then it
+                # would be asked again and again, and nobody else would ever have a turn.
+                await asyncio.sleep(0)
 
     async def record(self, run_id: str) -> RunRecord:
         """Return a run's record; of one that is still queued, what it will begin with.

@@ -360,7 +360,7 @@ def test_another_agent_is_written_to_through_the_sink() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "sent"), [("reviewer", "reviewer"), ("", None), (None, None), (3, None)]
+    ("given", "sent"), [("researcher", "researcher"), ("", None), (None, None), (3, None)]
 )
 def test_the_agent_of_the_other_thread_may_be_named(given: Any, sent: str | None) -> None:
     tasks = Tasks()

@@ -10,6 +10,7 @@ from awaken.backends.a2a.channel import Channel
 from awaken.backends.a2a.config import config_of
 from awaken.backends.a2a.failures import (
     RemoteNotFound,
+    RemoteNotReached,
     RemoteTaskEnded,
     RemoteTaskUnknown,
     failure_of_error,
@@ -49,7 +50,7 @@ def refusal(reason: str = "", message: str = "no") -> bytes:
         (400, b"[1]", RemoteRefused),
         (400, b'{"error": {"details": [7, {"reason": 7}]}}', RemoteRefused),
         (408, b"", RemoteUnreachable),
-        (429, b"", RemoteUnreachable),
+        (429, b"", RemoteNotReached),
         (500, b"", RemoteUnreachable),
         (503, b"\xff", RemoteUnreachable),
         (599, b"", RemoteError),

@@ -125,11 +125,11 @@ def test_an_end_without_words_has_some_where_somebody_needs_them() -> None:
 
 def test_a_timeout_keeps_what_there_was() -> None:
     partial = task(artifacts=[{"artifactId": "a", "parts": [{"text": "half"}]}])
-    ending = ending_of_timeout(partial, 500)
+    ending = ending_of_timeout(partial, 500, is_work_left=False)
     assert (ending.status, ending.output.text) == (BackendRunStatus.TIMEOUT, "half")
     assert isinstance(ending.termination, Stopped)
     assert ending.termination.reason.code == "timeout"
-    assert ending_of_timeout(None, 500).output.is_empty
+    assert ending_of_timeout(None, 500, is_work_left=True).output.is_empty
 
 
 def test_the_answer_is_the_first_artifact_with_a_text_else_the_status_else_the_last_word() -> None:
