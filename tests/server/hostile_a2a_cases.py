@@ -405,8 +405,9 @@ def rpc() -> Iterator[Case]:
     }
     for code, ends in codes.items():
         error = {"code": code, "message": "no way"}
+        # What may work later is tried again until the time is over.
         yield Case(f"error {code}", ends, {"send": answered(error=error)}, f"{code}, no way",
-                   rpc=True)
+                   timeout_ms=SHORT if ends == "remote_unreachable" else SOON, rpc=True)
     for name, error in {"a text": "no", "a list": [], "empty": {}}.items():
         yield Case(f"an error that is {name}", "remote_", {"send": answered(error=error)}, rpc=True)
     bad = "remote_malformed"
