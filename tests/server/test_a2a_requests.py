@@ -11,9 +11,10 @@ from awaken.contracts.content import Audio, Document, Image, Text, Video
 from awaken.contracts.secrets import RedactedString
 from awaken.outbound.guard import Outbound
 from awaken.protocols.a2a.decode import message_violations, user_message
-from awaken.protocols.a2a.wire import Part, WireMessage
+from awaken.protocols.a2a.wire import WireMessage
 from awaken.server.config import ServerConfig, TokenSpec
 from awaken.transport.routes import Access
+from awaken.wire.a2a import Part
 
 from .a2a_world import (
     BINDINGS,

@@ -36,7 +36,7 @@ class PostRoom:
         """Called when something was queued, which somebody must execute."""
         engine.services.commit_watchers.append(self._see)
         engine.tasks.post = self._post
-        engine.tasks.stop = mailbox.cancel_run
+        engine.tasks.stop = control.cancel_run
         engine.tasks.on_orders = self.wake
 
     def open(self) -> None:

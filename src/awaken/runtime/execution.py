@@ -9,7 +9,7 @@ from awaken.contracts.backend_results import BackendRunResult
 from awaken.contracts.dispatch import DispatchStatus
 from awaken.contracts.errors import ThreadBusy, ThreadClaimed
 from awaken.contracts.identity import RunOrigin
-from awaken.contracts.queries import LIMIT_MAX, DispatchQuery
+from awaken.contracts.queries import DispatchQuery
 from awaken.contracts.runs import RunRequest, RunResult
 from awaken.contracts.storage import Store
 
@@ -61,15 +61,14 @@ class Execution:
         """
         if not isinstance(error.__cause__, ThreadClaimed):
             return False
-        query = DispatchQuery(thread_id=error.thread_id, limit=LIMIT_MAX)
-        sent = (await self._store.list_dispatches(query)).items
-        quiet = [it.dispatch_id for it in sent if it.request.is_quiet]
+        claimed = DispatchQuery(thread_id=error.thread_id, status=DispatchStatus.CLAIMED, limit=1)
         for _ in range(_LOOKS):
-            found = [await self._store.find_dispatch(it) for it in quiet]
-            if all(it is None or it.status is not DispatchStatus.CLAIMED for it in found):
-                break
+            # A thread has one claim; when it is gone, so is whoever held it.
+            holders = (await self._store.list_dispatches(claimed)).items
+            if not holders or not holders[0].request.is_quiet:
+                return not holders
             await asyncio.sleep(_LOOK_S)
-        return bool(quiet)
+        return False
 
     async def _run_here(self, request: RunRequest, configure: Callable[[Run], None]) -> RunResult:
         active, run = await self._admitted(request, configure)

@@ -5,13 +5,12 @@ the mailbox, which is connected by whoever has one.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
 
 import msgspec
 
-from awaken.contracts.errors import UnknownAgent
 from awaken.contracts.inbox import AgentMessage, TaskNews, inbox_messages
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.outbox import Letter
@@ -56,15 +55,11 @@ class Runs(Protocol):
         """Cancel what executes in a slot."""
         ...
 
-    async def cancel_waiting(self, run_id: str, cause: str = "user") -> bool:
-        """Cancel a run that waits."""
-        ...
-
 
 Post = Callable[[Letter, str], Awaitable[bool]]
 """Delivers a letter under an id, durably; whether that was possible."""
 Stop = Callable[[str, str], Awaitable[bool]]
-"""Cancels a run that executes elsewhere, for a cause; whether there was anything to cancel."""
+"""Cancels a run for a cause, wherever it is; whether there was anything to cancel."""
 
 
 class TaskDesk:
@@ -79,6 +74,7 @@ class TaskDesk:
         self.post: Post | None = None
         """Set by whoever has a mailbox."""
         self.stop: Stop | None = None
+        """Set likewise; without it only what executes here is reached."""
         self.on_orders: Callable[[], None] = lambda: None
         """Called when something was put into the outbox beside a commit."""
 
@@ -208,19 +204,12 @@ class TaskDesk:
         return agent is None or agent.spec.endpoint is None
 
     async def _cancel(self, record: RunRecord, cause: str) -> bool:
-        run_id = record.run_id
-        if self._functions.cancel(run_id, cause):
-            return True
-        active = self._runs.active.of_run(run_id)
+        if self.stop is not None:
+            return await self.stop(record.run_id, cause)
+        active = self._runs.active.of_run(record.run_id)
         if active is not None:
-            is_cancelled = await self._runs.cancel_active(active, cause)
-            if is_cancelled or not active.is_left:
-                return is_cancelled
-        # An agent that this process does not have has to be ended without it.
-        with suppress(UnknownAgent):
-            if await self._runs.cancel_waiting(run_id, cause):
-                return True
-        return self.stop is not None and await self.stop(run_id, cause)
+            return await self._runs.cancel_active(active, cause)
+        return self._functions.cancel(record.run_id, cause)
 
     async def _tell_owner(self, request: RunRequest, news: TaskNews) -> bool:
         """Tell a task's owner something: live where it executes here, else by letter."""

@@ -17,8 +17,8 @@ from awaken.contracts.remote_registries import (
     origin_of,
 )
 from awaken.contracts.specs import AgentSpec, RemoteEndpoint
+from awaken.wire.a2a import CARD_BYTES_MAX
 
-CARD_BYTES_MAX = 256 * 1024
 SLUG_CHARS_MAX = 64
 DESCRIPTION_CHARS_MAX = 500
 """How much of what a card says of its agent is kept."""

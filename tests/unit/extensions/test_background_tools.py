@@ -294,7 +294,7 @@ def test_a_refusal_does_not_repeat_a_huge_relation() -> None:
     ],
 )
 def test_a_well_formed_message_is_accepted(arguments: Any) -> None:
-    SEND.validate(arguments)
+    assert SEND.validate(arguments).message == arguments["message"]
 
 
 @pytest.mark.parametrize("name", ["finder", "task-1"])
@@ -532,7 +532,7 @@ def test_a_task_needs_no_name(name: str | None) -> None:
     ],
 )
 def test_a_task_without_an_agent_or_a_prompt_is_refused(arguments: Any) -> None:
-    refusal_of(spawn_agent, arguments)
+    assert refusal_of(spawn_agent, arguments)
 
 
 @pytest.mark.parametrize(

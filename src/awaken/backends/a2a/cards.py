@@ -4,9 +4,9 @@ from awaken.contracts.backend_errors import InvalidBackendConfig, RemoteRefused
 from awaken.contracts.remote_registries import RemoteRegistry
 from awaken.contracts.specs import RemoteEndpoint
 from awaken.outbound.guard import Outbound
+from awaken.wire.a2a import CARD_BYTES_MAX
 
 from .channel import Channel
-from .client import CARD_BYTES_MAX
 from .config import config_of
 
 

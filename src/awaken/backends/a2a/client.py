@@ -7,6 +7,8 @@ from typing import Any
 
 from awaken.contracts.backend_errors import RemoteError, RemoteMalformed, RemoteUnreachable
 from awaken.contracts.clock import Clock
+from awaken.contracts.remote_registries import CARD_PATH
+from awaken.wire.a2a import CARD_BYTES_MAX
 
 from .bindings import Binding, RestBinding, binding_of, known_binding
 from .channel import CALL_S, Channel
@@ -16,8 +18,6 @@ from .wire import AgentCard, Answer, Reply, Task, TaskPage, WireMessage, is_name
 
 logger = logging.getLogger(__name__)
 
-CARD_PATH = "/.well-known/agent-card.json"
-CARD_BYTES_MAX = 256 * 1024
 CARD_S = 5.0
 CARD_TTL_MS = 300_000
 CARD_AGAIN_MS = 30_000

@@ -20,8 +20,9 @@ from awaken.contracts.lifecycle import (
     Suspended,
     Termination,
 )
+from awaken.wire.a2a import Part, TaskState
 
-from .wire import Artifact, Part, Task, TaskState, WireMessage
+from .wire import Artifact, Task, WireMessage
 
 ACTIVITY = "a2a-task-progress"
 SCHEMA = "a2a-task-progress.v1"

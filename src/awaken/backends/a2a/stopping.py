@@ -5,11 +5,12 @@ import asyncio
 from awaken.contracts.backend_errors import RemoteUnreachable, RemoteUnsupported
 from awaken.contracts.backend_requests import RemoteTarget
 from awaken.contracts.identity import RunIdentity
+from awaken.wire.a2a import TaskState
 
 from .client import A2AClient
 from .errand import CARRY_S, Errand
 from .failures import RemoteTaskEnded, RemoteTaskUnknown
-from .wire import Task, TaskState
+from .wire import Task
 
 STOP_S = CARRY_S + 2.0
 STOP_ATTEMPTS = 3

@@ -10,8 +10,9 @@ import msgspec
 
 from awaken.contracts.backend_errors import RemoteMalformed, RemoteTooLarge
 from awaken.contracts.backend_requests import RemoteTarget
+from awaken.wire.a2a import Part, TaskState
 
-from .wire import Answer, Artifact, ArtifactUpdate, Part, Status, Task, TaskState
+from .wire import Answer, Artifact, ArtifactUpdate, Status, Task
 
 ARTIFACT_BYTES_MAX = 8 * 1024 * 1024
 """How much of artifacts is taken from the streams of one task."""

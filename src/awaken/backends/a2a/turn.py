@@ -8,9 +8,10 @@ from awaken.contracts.backend_requests import (
     RemoteTarget,
 )
 from awaken.contracts.record import Record
+from awaken.wire.a2a import TaskState
 
 from .outgoing import Payload, message_id_of, parts_of, turn_messages
-from .wire import Task, TaskState
+from .wire import Task
 
 Request = BackendRootRunRequest | BackendDelegateRunRequest
 

@@ -1,13 +1,12 @@
 """What the other side says, as types. Unknown fields are ignored, wrong ones are refused."""
 
-from enum import StrEnum
 from typing import Any, TypeVar
 
 import msgspec
 
 from awaken.contracts.backend_errors import RemoteMalformed, RemoteTooLarge
 from awaken.contracts.identity import derived_id
-from awaken.contracts.record import Record
+from awaken.wire.a2a import Part, TaskState, Wire
 
 from .failures import shown
 
@@ -17,45 +16,6 @@ VALUES_MAX = 200_000
 ID_LENGTH_MAX = 256
 
 T = TypeVar("T")
-
-
-class TaskState(StrEnum):
-    """Where a task is in its life."""
-
-    SUBMITTED = "TASK_STATE_SUBMITTED"
-    WORKING = "TASK_STATE_WORKING"
-    INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
-    AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
-    COMPLETED = "TASK_STATE_COMPLETED"
-    FAILED = "TASK_STATE_FAILED"
-    CANCELED = "TASK_STATE_CANCELED"
-    REJECTED = "TASK_STATE_REJECTED"
-
-    @property
-    def is_active(self) -> bool:
-        """Whether the other side works on it; all others are ends to us, or wait for us."""
-        return self in (TaskState.SUBMITTED, TaskState.WORKING)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether it waits for us."""
-        return self in (TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED)
-
-
-class Wire(Record, frozen=True, kw_only=True, rename="camel"):
-    """A value whose fields are written in camelCase."""
-
-
-class Part(Wire, frozen=True, kw_only=True):
-    """A piece of a message or an artifact: one of text, raw (base64), url and data."""
-
-    text: str | None = None
-    raw: str | None = None
-    url: str | None = None
-    data: Any = msgspec.UNSET
-    media_type: str | None = None
-    filename: str | None = None
-    metadata: dict[str, Any] | None = None
 
 
 class WireMessage(Wire, frozen=True, kw_only=True):

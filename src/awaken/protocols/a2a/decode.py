@@ -18,9 +18,10 @@ from awaken.services.decisions import names
 from awaken.transport.asgi import encode_json
 from awaken.transport.media import inline, linked
 from awaken.transport.problems import Problem
+from awaken.wire.a2a import Part
 
 from .states import is_permission
-from .wire import Part, Violation, Violations, WireMessage, wrong
+from .wire import Violation, Violations, WireMessage, wrong
 
 ID_LENGTH_MAX = 256
 _IDS = ("messageId", "contextId", "taskId")

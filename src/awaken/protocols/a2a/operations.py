@@ -16,12 +16,13 @@ from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.services.following import EventStream
 from awaken.services.view import StartedRun
 from awaken.transport.problems import Problem
+from awaken.wire.a2a import TaskState
 
 from . import wire
 from .configs import config_violations, save_config
 from .decode import decisions_of, message_violations, user_message
 from .projection import TaskProjection
-from .states import Payload, TaskState, history, open_tickets, task_of
+from .states import Payload, history, open_tickets, task_of
 from .wire import Ask, ListTasks, SendMessage, TaskRequest, WireMessage, wrong
 
 SEND_WAIT_MS = 300_000

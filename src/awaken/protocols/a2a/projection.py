@@ -14,8 +14,9 @@ from awaken.contracts.suspension import SuspendTicket, ToolCallOutcome
 from awaken.transport.asgi import encode_json
 from awaken.transport.problems import Problem
 from awaken.transport.sse import data_line
+from awaken.wire.a2a import TaskState
 
-from .states import Payload, Question, TaskState, artifact, said_at, state_at, status, task
+from .states import Payload, Question, artifact, said_at, state_at, status, task
 
 
 class TaskProjection:

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from awaken.contracts.errors import AwakenError
+from awaken.contracts.remote_registries import CARD_PATH
 from awaken.outbound.guard import Outbound
 from awaken.transport.asgi import JSON, Bytes, Header, Reply, as_json, encode_json
 from awaken.transport.json_bodies import decoded
@@ -26,7 +27,6 @@ from .refusals import rest_error, rest_refusal, rpc_error, rpc_refusal
 from .states import Payload
 
 A2A_JSON: Header = (b"content-type", b"application/a2a+json")
-WELL_KNOWN = "/.well-known/agent-card.json"
 _CAMEL = re.compile("_([a-z])")
 _RPC = msgspec.json.Decoder(wire.RpcRequest)
 _STREAMS = (ops.stream_message, ops.subscribe)
@@ -114,7 +114,7 @@ def _routes(asking: Asking) -> Iterator[ApiRoute]:
                 may_stream=True,
             )
     for prefix in ("", PREFIX, f"{PREFIX}/{{tenant}}"):
-        yield card(method="GET", path=prefix + WELL_KNOWN, summary="The A2A agent card.")
+        yield card(method="GET", path=prefix + CARD_PATH, summary="The A2A agent card.")
 
 
 async def _card(asking: Asking, call: Call) -> Reply:

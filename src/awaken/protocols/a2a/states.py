@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any
 
 from awaken.contracts import content
@@ -12,24 +11,10 @@ from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, VisibilityF
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.suspension import ResumeMode, SuspendTicket, Ticket
 from awaken.services.view import TenantView
-
-from .wire import Wire
+from awaken.wire.a2a import TaskState, Wire
 
 Payload = dict[str, Any]
 _ROLES = {Role.USER: "ROLE_USER", Role.ASSISTANT: "ROLE_AGENT"}
-
-
-class TaskState(StrEnum):
-    """Where a task is in its life."""
-
-    SUBMITTED = "TASK_STATE_SUBMITTED"
-    WORKING = "TASK_STATE_WORKING"
-    INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
-    AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
-    COMPLETED = "TASK_STATE_COMPLETED"
-    FAILED = "TASK_STATE_FAILED"
-    CANCELED = "TASK_STATE_CANCELED"
-    REJECTED = "TASK_STATE_REJECTED"
 
 
 _ENDS: Mapping[type, TaskState]

@@ -7,31 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-import msgspec
-
 from awaken.contracts.errors import UnknownAgent, UnknownRun
 from awaken.contracts.identity import present
-from awaken.contracts.record import Record
 from awaken.contracts.runs import RunRecord
 from awaken.outbound.guard import Outbound
 from awaken.services.view import TenantView
 from awaken.transport.problems import Problem
 from awaken.transport.routes import Call
-
-
-class Wire(Record, frozen=True, kw_only=True, rename="camel"):
-    """A value whose fields are written in camelCase."""
-
-
-class Part(Wire, frozen=True, kw_only=True):
-    """A piece of a message: exactly one of text, raw (base64), url and data."""
-
-    text: str | None = None
-    raw: str | None = None
-    url: str | None = None
-    data: Any = msgspec.UNSET
-    media_type: str | None = None
-    filename: str | None = None
+from awaken.wire.a2a import Part, Wire
 
 
 class WireMessage(Wire, frozen=True, kw_only=True):

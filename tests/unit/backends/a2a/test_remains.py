@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from awaken.backends.a2a.stopping import stop
-from awaken.backends.a2a.wire import TaskState
 from awaken.contracts.backend_requests import RemoteTarget
 from awaken.contracts.identity import RunIdentity
+from awaken.wire.a2a import TaskState
 
 from .test_turns import WAITING, found, said, turn
 

@@ -13,10 +13,11 @@ from awaken.backends.a2a.results import (
     progress_of,
 )
 from awaken.backends.a2a.task_view import TaskView
-from awaken.backends.a2a.wire import Answer, Task, TaskState, WireMessage, read_as
+from awaken.backends.a2a.wire import Answer, Task, WireMessage, read_as
 from awaken.contracts.backend_errors import RemoteMalformed, RemoteTooLarge
 from awaken.contracts.backend_results import BackendRunStatus
 from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, Stopped, Suspended
+from awaken.wire.a2a import TaskState
 
 
 def task(state: str = "WORKING", task_id: str = "t", **more: Any) -> Task:

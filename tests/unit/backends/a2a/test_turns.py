@@ -6,13 +6,14 @@ import msgspec
 import pytest
 
 from awaken.backends.a2a.turn import Turn
-from awaken.backends.a2a.wire import Status, Task, TaskState, WireMessage
+from awaken.backends.a2a.wire import Status, Task, WireMessage
 from awaken.contracts import content
 from awaken.contracts.backend_errors import BackendExecutionFailed
 from awaken.contracts.backend_requests import BackendRootRunRequest, RemoteTarget
 from awaken.contracts.identity import RunIdentity, derived_id
 from awaken.contracts.messages import Message, Visibility, assistant, user
 from awaken.testing.fakes import EventRecorder
+from awaken.wire.a2a import TaskState
 
 WAITING = RemoteTarget(
     run_id="r", message_id="m", task_id="t-1", context_id="c", last_state=TaskState.INPUT_REQUIRED
