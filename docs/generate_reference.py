@@ -59,6 +59,24 @@ from awaken.contracts.state import ScheduledActionSpec, StateKey
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.tool_context import ToolContext, ToolState
 from awaken.contracts.tools import ToolDescriptor
+from awaken.extensions.deferred_tools.config import DeferredToolsConfig, DiscountedBeta, LoadRule
+from awaken.extensions.generative_ui.config import (
+    GenerativeUiConfig,
+    JsonRenderConfig,
+    OpenUiConfig,
+)
+from awaken.extensions.guardrails.config import GuardrailsConfig, GuardRule
+from awaken.extensions.mcp.config import Http, McpConfig, McpLimits, McpServer, Restart, Root, Stdio
+from awaken.extensions.observability.config import ObservabilityConfig
+from awaken.extensions.permission.config import PermissionConfig, RuleConfig
+from awaken.extensions.reminder.config import (
+    FieldMatch,
+    OutputMatch,
+    ReminderConfig,
+    ReminderMessage,
+    ReminderRule,
+)
+from awaken.extensions.skills.config import ScriptsConfig, SkillsConfig
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.receipts import SubmitReceipt
 from awaken.protocols.native.bodies import (
@@ -310,6 +328,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "resume": "The decision, when the call was suspended and goes on.",
         "suspension_id": "The id of the suspension that was decided.",
         "suspension_reason": "The action of the suspension that was decided.",
+        "prepared": "What the plugin that offers the tool has prepared for the agent.",
     },
     "ToolCallResume": {
         "decision_id": "Taking the same decision twice is harmless. Derived unless given.",
@@ -385,6 +404,9 @@ MEANINGS: dict[str, dict[str, str]] = {
 }
 
 KEY_MEANINGS: dict[str, str] = {
+    "TOOL_GRANTS": "Calls that something, such as a skill, allows for the rest of the run.",
+    "WANTED_TOOLS": "Tools that the run needs in full; read by whoever defers tools.",
+    "STEP_ANSWER": "What the next step is answered with, in the place of the model; used up by it.",
     "RUN_LIFECYCLE": "Where the run is. A plugin ends the run by updating it with `End`.",
     "ACTIVE_AGENT": "Who speaks on this thread. Setting it hands the run over at its next step.",
     "REQUEST_OPTIONS": "The run's overrides, frontend tools and budgets, for when it goes on.",
@@ -411,6 +433,14 @@ ACTION_MEANINGS: dict[str, str] = {
 }
 
 VARIABLES: dict[str, str] = {
+    "A2A_BEARER_TOKEN": "Demo: what the agent `a2a` shows the server where it executes.",
+    "A2A_REMOTE_URL": "Demo: adds an agent `a2a` that executes at this A2A server.",
+    "AWAKEN_LOG_FORMAT": "`json` writes one JSON object a line, with run and thread ids.",
+    "MCP_SERVER_CMD": "Demo: a program whose MCP tools the first agent gets.",
+    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": (
+        "What traces have of messages: `no_content` (the default), `span_only`, `event_only` or "
+        "`span_and_event`; always redacted and cut."
+    ),
     "AWAKEN_ADMIN_API_BEARER_TOKEN": "A token that allows everything, for all tenants.",
     "AWAKEN_ADMIN_CORS_ALLOWED_ORIGINS": "`cors_origins` as a comma list; replaces them.",
     "AWAKEN_TOKENS_FILE": "A JSON file with a list of tokens, added to those of the code.",
@@ -529,6 +559,21 @@ def struct_table(kind: type) -> str:
         for field in msgspec.structs.fields(kind)
     ]
     return table(("field", "type", "default", "meaning"), rows)
+
+
+def section_tables(*kinds: type) -> str:
+    """The records of an extension's configuration, the section itself first."""
+    return "\n\n".join(_section_table(kind) for kind in kinds)
+
+
+def _section_table(kind: type) -> str:
+    told = {**attribute_texts(kind), **MEANINGS.get(kind.__name__, {})}
+    rows = [
+        (f"`{it.name}`", _type(it.type), _default(it), " ".join(told.get(it.name, "").split()))
+        for it in msgspec.structs.fields(kind)
+    ]
+    head = f"**`{kind.__name__}`** · {summary(kind)}"
+    return f"{head}\n\n{table(('field', 'type', 'default', 'meaning'), rows)}"
 
 
 def agent_table() -> str:
@@ -981,6 +1026,20 @@ PARTS: dict[str, Callable[[], str]] = {
     "body-run-inputs": lambda: struct_table(RunInputs),
     "body-mailbox-item": lambda: struct_table(MailboxItem),
     "body-decision": lambda: struct_table(TicketDecision),
+    "section-permission": lambda: section_tables(PermissionConfig, RuleConfig),
+    "section-reminder": lambda: section_tables(
+        ReminderConfig, ReminderRule, OutputMatch, FieldMatch, ReminderMessage
+    ),
+    "section-skills": lambda: section_tables(SkillsConfig, ScriptsConfig),
+    "section-deferred": lambda: section_tables(DeferredToolsConfig, LoadRule, DiscountedBeta),
+    "section-generative-ui": lambda: section_tables(
+        GenerativeUiConfig, JsonRenderConfig, OpenUiConfig
+    ),
+    "section-observability": lambda: section_tables(ObservabilityConfig),
+    "section-guardrails": lambda: section_tables(GuardrailsConfig, GuardRule),
+    "section-mcp": lambda: section_tables(
+        McpConfig, McpServer, Stdio, Http, Restart, McpLimits, Root
+    ),
     "loop-keys": key_table,
     "loop-actions": action_table,
     "commands": commands,

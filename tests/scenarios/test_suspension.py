@@ -72,7 +72,6 @@ def test_a_suspended_run_is_one_commit_of_everything_and_nothing_stays_in_memory
 @pytest.mark.parametrize(
     ("mode", "ran", "result"),
     [
-        (ResumeMode.REPLAY_TOOL_CALL, [("sure?", "yes")], "told yes"),
         (ResumeMode.USE_DECISION_AS_TOOL_RESULT, [], "yes"),
         (ResumeMode.PASS_DECISION_TO_TOOL, [("sure?", "yes")], "told yes"),
     ],
@@ -101,6 +100,26 @@ def test_a_decision_means_what_the_resume_mode_says(
         marks = [message.metadata for message in story.messages if message.metadata]
         assert {mark.run_id for mark in marks} == {suspended.run_id}
         assert [mark.step_index for mark in marks] == [None, 0, 0, 1]
+
+    simulated(scenario)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["same process", "other process"])
+def test_who_lets_a_call_pass_a_gate_has_not_answered_what_its_tool_asks(elsewhere: bool) -> None:
+    asking = Asking()
+
+    async def scenario() -> None:
+        agent = {"tools": asking.tools, "plugins": [asks_permission()]}
+        world = World([ToolCalls([("ask", {"question": "sure?"})]), "bye"], **agent)
+        await world.tell()
+        runtime = (another_process(world, **agent) if elsewhere else world).runtime
+        for asked_by, ran in (("gate", []), ("", [("sure?", None)])):
+            (ticket,) = await runtime.tickets("t")
+            assert (ticket.asked_by, asking.ran) == (asked_by, ran)
+            await runtime.decide(ticket.ticket_id, result="yes")
+            await runtime.wait(ticket.run_id)
+        assert asking.ran == [("sure?", None), ("sure?", "yes")]
+        assert (await retold(world)).answers == ["told yes"]
 
     simulated(scenario)
 
@@ -220,7 +239,10 @@ def test_one_call_may_suspend_again_and_again_and_nothing_is_asked_twice(
             await another_process(world, **agent).runtime.decide(ticket.ticket_id, result=answer)
             await asyncio.sleep(1)
         assert (await finished(world)).termination == NaturalEnd()
-        assert seen == [("x", answer) for answer in ([0, 1, 2, 3] if plugins else [None, 0, 1, 2])]
+        # Whoever lets the call pass the gate has not answered what the tool asks.
+        assert seen == [
+            ("x", answer) for answer in ([None, 1, 2, 3] if plugins else [None, 0, 1, 2])
+        ]
         (resumed,) = (await retold(world)).of(ToolCallResumed)
         assert resumed.result == "thanks"
 

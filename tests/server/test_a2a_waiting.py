@@ -9,11 +9,12 @@ import pytest
 from a2a.types.a2a_pb2 import GetTaskRequest
 from google.protobuf.json_format import MessageToDict
 
-from awaken import Agent, AgentRuntime
+from awaken import Agent, AgentRuntime, ToolContext, tool
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.messages import Role
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.secrets import RedactedString
+from awaken.contracts.suspension import ResumeMode
 from awaken.protocols.a2a.states import Question, TaskState, state_of
 from awaken.server.config import ServerConfig, TokenSpec
 from awaken.testing import ScriptedModel
@@ -38,6 +39,15 @@ ASKS = ToolCalls([("ask", {"question": "which one?"})])
 WIPES = ToolCalls([("wipe", {"disk": "sda"})])
 BOTH = ToolCalls([("wipe", {"disk": "sda"}), ("ask", {"question": "which one?"})])
 TWICE = ToolCalls([("wipe", {"disk": "sda"}), ("wipe", {"disk": "sdb"})])
+
+
+@tool
+async def choose(ctx: ToolContext) -> Any:
+    """Let whoever asked choose: the answer is the result."""
+    return ctx.suspend("which one?", mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT)
+
+
+CHOOSES = ToolCalls([("choose", {})])
 
 
 async def answers(runtime: AgentRuntime, task: Any) -> str:
@@ -124,6 +134,31 @@ def test_an_answer_that_is_not_clear_is_refused_and_nothing_is_decided() -> None
                 assert (status, *violations(refused)) == (400, field)
                 _, got = await caller.rest("GET", f"/tasks/{task['id']}")
                 assert got["status"]["message"] == task["status"]["message"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("approved", [True, False])
+def test_whoever_may_only_invoke_answers_questions_but_decides_nothing_for_later(
+    approved: bool,
+) -> None:
+    async def scenario() -> None:
+        may = frozenset({Access.INVOKE, Access.READ})
+        token = TokenSpec(id="one", access=may, token=RedactedString("key-one"))
+        own = {"Authorization": "Bearer key-one"}
+        lasting = {"approved": approved, "remember": {"scope": "project", "pattern": "*"}}
+        agent = Agent("a", model=ScriptedModel([CHOOSES, "Thanks."]), tools=[choose])
+        async with world(AgentRuntime([agent]), ServerConfig(tokens=(token,))) as caller:
+            _, asked = await caller.rest("POST", "/message:send", sending("hi"), headers=own)
+            task_id = asked["task"]["id"]
+            body = sending("answer", taskId=task_id, parts=[{"data": lasting}])
+            status, _ = await caller.rest("POST", "/message:send", body, headers=own)
+            assert status == 403
+            _, got = await caller.rest("GET", f"/tasks/{task_id}", headers=own)
+            assert got["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+            body = sending("answer", taskId=task_id, parts=[{"text": "the left"}])
+            status, ended = await caller.rest("POST", "/message:send", body, headers=own)
+            assert (status, ended["task"]["status"]["state"]) == (200, "TASK_STATE_COMPLETED")
 
     asyncio.run(scenario())
 

@@ -7,9 +7,11 @@ from typing import Any
 import aiohttp
 import pytest
 
-from awaken import AgentRuntime
+from awaken import Agent, AgentRuntime
 from awaken.bootstrap.demo import demo_agents
 from awaken.bootstrap.demo_settings import demo_providers
+from awaken.contracts.errors import InvalidInput
+from awaken.testing import ScriptedModel, ToolCalls
 
 from .serving import Frame, post_stream, read_stream, serving
 
@@ -116,7 +118,7 @@ def test_a_deletion_waits_for_consent(action: str, end: str) -> None:
         asked = await client.say("permission", "RUN_DELETE_TOOL")
         assert ending(asked) == {"type": "suspended"}
         (waiting,) = of_kind(asked, "tool_call_done")
-        assert waiting["result"]["message"] == "Delete 'old-report.txt'?"
+        assert waiting["result"]["message"] == "Permission required for tool 'delete_file'"
         rest = await client.decide(asked, action)
         assert end in answer(rest)
         assert ("deleted" in answer(rest)) is (action == "resume")
@@ -172,9 +174,93 @@ def test_every_agent_answers_and_is_described() -> None:
     async def scenario(client: Client) -> None:
         for agent in demo_agents({}):
             assert agent.description
-            assert "Hello" in answer(await client.say(agent.id, "Hello", agent.id))
+            said = answer(await client.say(agent.id, "Hello", agent.id))
+            assert "Hello" in said or agent.id.endswith("-ui")
 
     talk(scenario)
+
+
+@pytest.mark.parametrize(
+    ("agent", "mark", "told"),
+    [
+        ("skills", "RUN_SKILL_TOOL", "greeting"),
+        ("deferred", "RUN_TOOL_SEARCH_WEATHER", "get_weather"),
+        ("phases", "RUN_PHASES_TOOL", "before_tool_execute"),
+        ("profile", "RUN_PREFERENCE_TOOL", "remembered"),
+        ("a2ui", "RUN_A2UI_TOOL", '"rendered":true'),
+        ("genui", "RUN_A2UI_TOOL", '"rendered":true'),
+        ("json-render", "RUN_JSON_UI_TOOL", '"root":"page"'),
+        ("openui", "RUN_UI_TOOL", "Scripted demo"),
+    ],
+)
+def test_an_agent_with_an_extension_shows_what_it_does(agent: str, mark: str, told: str) -> None:
+    async def scenario(client: Client) -> None:
+        frames = await client.say(agent, mark)
+        assert ending(frames) == {"type": "natural_end"}
+        (done,) = of_kind(frames, "tool_call_done")
+        assert done["outcome"] == "succeeded", done
+        assert told in answer(frames)
+
+    talk(scenario)
+
+
+def test_a_skill_that_was_taken_up_is_in_the_next_request() -> None:
+    model = ScriptedModel([ToolCalls([("skill", _GREET)]), "Welcome, Ada."])
+    (skilled,) = [it for it in demo_agents({}) if it.id == "skills"]
+
+    async def scenario() -> None:
+        agent = Agent("s", model=model, plugins=skilled.plugins)
+        async with AgentRuntime([agent]) as runtime:
+            await runtime.run("s", "Greet her.")
+        assert "Greet Ada in one warm sentence." in repr(model.requests[-1])
+
+    asyncio.run(scenario())
+
+
+_GREET = {"skill": "greeting", "arguments": {"who": "Ada"}}
+
+
+def test_a_tool_that_a_rule_denies_is_not_even_offered() -> None:
+    async def scenario(client: Client) -> None:
+        frames = await client.say("permission", "RUN_FAILING_TOOL")
+        assert of_kind(frames, "tool_call_ready") == []
+
+    talk(scenario)
+
+
+def test_a_preference_holds_for_other_conversations() -> None:
+    async def scenario() -> None:
+        (agent,) = [it for it in demo_agents({}) if it.id == "profile"]
+        told = ToolCalls([("set_preference", {"preference": "tea"})])
+        model = ScriptedModel([told, "ok", ToolCalls([("get_preference", {})]), "ok"])
+        agents = [Agent("profile", model=model, plugins=agent.plugins)]
+        async with AgentRuntime(agents) as runtime:
+            await runtime.run("profile", "I like tea", thread_id="one")
+            await runtime.run("profile", "What do I like?", thread_id="two")
+        assert model.requests[-1].messages[-1].text == "tea"
+
+    asyncio.run(scenario())
+
+
+def test_the_environment_adds_a_remote_agent_and_a_server_of_tools() -> None:
+    environment = {
+        "A2A_REMOTE_URL": "https://peer.example/a2a",
+        "A2A_BEARER_TOKEN": "t0ken",
+        "MCP_SERVER_CMD": "python -m 'my server'",
+    }
+    agents = {agent.id: agent for agent in demo_agents(environment)}
+    endpoint = agents["a2a"].endpoint
+    assert endpoint is not None
+    assert endpoint.base_url == "https://peer.example/a2a"
+    assert "t0ken" not in repr(endpoint)
+    assert [it.name for it in agents["default"].plugins] == ["mcp"]
+    AgentRuntime(agents.values())
+
+
+@pytest.mark.parametrize("name", ["A2A_REMOTE_URL", "MCP_SERVER_CMD"])
+def test_a_variable_that_makes_no_sense_is_named(name: str) -> None:
+    with pytest.raises(InvalidInput, match=name):
+        demo_agents({name: "'"})
 
 
 def test_the_compact_agent_sums_up_what_was_said() -> None:

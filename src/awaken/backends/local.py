@@ -13,8 +13,8 @@ from awaken.contracts.backend_results import (
 )
 from awaken.contracts.backends import BackendCapabilities
 from awaken.contracts.lifecycle import Suspended
-from awaken.runtime.loop import run_loop
 from awaken.runtime.run import Run
+from awaken.runtime.watching import watched_loop
 
 _FULL = BackendCapabilities()
 
@@ -46,7 +46,7 @@ async def _driven(request: BackendRootRunRequest | BackendDelegateRunRequest) ->
     run = request.local
     if not isinstance(run, Run):
         raise BackendExecutionFailed(problem="the local backend needs a run of this process")
-    termination = await run_loop(run)
+    termination = await watched_loop(run)
     status, message = backend_status(termination)
     identity = run.identity
     return BackendRunResult(

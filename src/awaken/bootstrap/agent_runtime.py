@@ -54,9 +54,10 @@ from .arguments import check_names, check_optional_text, check_text, converted
 from .backends import Backends
 from .decisions import DecisionOptions, NamedDecision, decision_on, named_decisions
 from .node import Node
+from .plugins import PluginLives
 from .post_room import PostRoom
 from .providers import Connections, provider_clients
-from .registries import named, registry_set
+from .registries import named, registry_set, with_everywhere
 from .remotes import checked_remotes
 from .requests import (
     Input,
@@ -94,6 +95,8 @@ class RuntimeOptions(TypedDict, total=False):
     """Leases, retries and bounds of durable work."""
     bus: Bus
     """Carries signals between processes; absent: the one that fits the store."""
+    everywhere: Iterable[Plugin]
+    """Plugins that every agent has, before its own."""
     remotes: Iterable[RemoteRegistry]
     """Servers whose agents can be named as `registry/agent`, once their cards were read."""
     local_name: str
@@ -137,8 +140,10 @@ class AgentRuntime:
         places = self._backends.by_name
         remotes = checked_remotes(options.get("remotes", ()))
         registries = registry_set(agents, tools, plugins, clients, places, models)
+        registries = with_everywhere(registries, options.get("everywhere", ()))
         registries = with_remotes(registries, remotes, options.get("local_name", LOCAL_NAME))
         self.registry = RegistryHandle(registries)
+        self._plugins = PluginLives(self.registry)
         self._discovery = Discovery(self.registry, remotes, self._backends, self._clock)
         ids = options.get("ids") or Uuid7Source()
         self.store = opened_store(store)
@@ -183,7 +188,13 @@ class AgentRuntime:
         await self._node.open()
         self._desk.following.open()
         self._is_open = True
-        await self._discovery.open()
+        try:
+            await self._plugins.open()
+            await self._discovery.open()
+        except BaseException:
+            self._is_open = False
+            await self._close()
+            raise
         if self.store.is_shared:
             # What a process that died has left to be sent is sent now.
             self._post_room.open()
@@ -209,6 +220,7 @@ class AgentRuntime:
             await self._discovery.close()
             await self._node.close(self._stop_runs)
         finally:
+            await self._plugins.close()
             await self._backends.close()
             await self._connections.close()
 

@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from awaken.contracts.errors import InvalidInput
+from awaken.contracts.permissions import Remember, remember_of
 from awaken.contracts.suspension import DecisionAction, ToolCallResume
 
 from .arguments import check_names, check_optional_text, check_text, converted
@@ -24,6 +25,7 @@ class DecisionOptions(TypedDict, total=False):
     arguments: Any
     decision_id: str
     decided_by: str
+    remember: Remember | Mapping[str, Any] | str
 
 
 class NamedDecision(DecisionOptions, total=False):
@@ -68,7 +70,10 @@ def decision_on(
     for name in _TEXTS:
         check_optional_text(name, decision.get(name))
     wanted = _action(action)
+    remember = remember_of(decision.get("remember"))
     content = [ticket_id, wanted, decision.get("result"), decision.get("arguments")]
+    if remember is not None:
+        content.append(remember)
     try:
         data = msgspec.json.encode(content, order="sorted")
     except (TypeError, ValueError) as error:
@@ -81,6 +86,7 @@ def decision_on(
         reason=decision.get("reason"),
         arguments=decision.get("arguments"),
         decided_by=decision.get("decided_by"),
+        remember=remember,
         updated_at=now_ms,
     )
 

@@ -1,7 +1,6 @@
 """The demo: agents that work without any key, to look at before writing one's own.
 
 With the scripted model, `RUN_WEATHER_TOOL` in a message calls that tool, and so on for the others.
-Agents that need an extension come with it: skills, a2a, phases, profile, genui and its kin.
 """
 
 import asyncio
@@ -21,6 +20,7 @@ from awaken.contracts.suspension import ResumeMode, SuspendTicket
 from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tools import ToolDescriptor, ToolError
 
+from .demo_extensions import extended_agents, mcp_plugins, remote_agents
 from .demo_settings import demo_settings
 
 Steps = Annotated[int, Meta(ge=1, le=1_000)]
@@ -116,15 +116,12 @@ async def ask_user_question(question: str, ctx: ToolContext) -> SuspendTicket:
 
 
 @tool(effect="idempotent")
-async def delete_file(path: str, ctx: ToolContext) -> str | SuspendTicket:
-    """Delete a file, if a person approves. It only says so: the demo has no files.
+async def delete_file(path: str) -> str:
+    """Delete a file. It only says so: the demo has no files.
 
     Args:
         path: The file's path.
     """
-    if ctx.resume is None:
-        mode = ResumeMode.REPLAY_TOOL_CALL
-        return ctx.suspend(f"Delete '{path}'?", parameters={"path": path}, mode=mode)
     return f"deleted {path}"
 
 
@@ -168,18 +165,22 @@ def demo_agents(environment: Mapping[str, str] = os.environ) -> list[Agent]:
         max_rounds=settings.max_rounds,
         reasoning_effort=settings.effort,
         description="Has every tool of the demo.",
+        plugins=mcp_plugins(settings.mcp_command),
     )
+    if settings.is_minimal:
+        return [first]
     usual: Any = {"model": settings.model, "instructions": settings.prompt, "tools": TOOLS}
-    others = [] if settings.is_minimal else _OTHERS.items()
-    return [first, *(Agent(name, **{**usual, **own}) for name, own in others if name != first.id)]
+    by_id = {it.descriptor.id: it for it in (*TOOLS, delete_file)}
+    others = {**extended_agents(by_id), **_OTHERS, **remote_agents(settings)}
+    return [first, *(_agent(it, usual, own) for it, own in others.items() if it != first.id)]
+
+
+def _agent(name: str, usual: Mapping[str, Any], own: Mapping[str, Any]) -> Agent:
+    # What executes elsewhere has its model and its tools there.
+    return Agent(name, **(own if "endpoint" in own else {**usual, **own}))
 
 
 _OTHERS: Mapping[str, Mapping[str, Any]] = {
-    "permission": {
-        "description": "Asks before it deletes; try RUN_DELETE_TOOL.",
-        "instructions": "You tidy up files. Every deletion needs a person's consent.",
-        "tools": [delete_file, ask_user_question],
-    },
     "travel": {
         "description": "Plans journeys.",
         "instructions": "You plan journeys. Look the weather up before you recommend a place.",

@@ -1,11 +1,14 @@
 """What the environment says about the demo.
 
 `AGENT_ID`, `AGENT_MODEL`, `AGENT_MAX_ROUNDS`, `AGENT_SYSTEM_PROMPT` and `AGENT_REASONING_EFFORT`
-shape its first agent; `AWAKEN_SEED_PROFILE=minimal` leaves the others out. The model is scripted
+shape its first agent, `MCP_SERVER_CMD` is a program whose tools it gets; `A2A_REMOTE_URL` (with
+`A2A_BEARER_TOKEN`) adds an agent `a2a` that runs there; `AWAKEN_SEED_PROFILE=minimal` leaves all
+but the first out. The model is scripted
 until `OPENAI_API_KEY` or `OPENAI_BASE_URL` is set, or `AGENT_MODEL` names a provider. An address
 is asked as `OPENAI_ADAPTER` says, by default the way that all compatible servers understand.
 """
 
+import shlex
 from collections.abc import Mapping
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -14,12 +17,14 @@ from awaken.contracts.errors import InvalidInput
 from awaken.contracts.inference import Effort
 from awaken.contracts.models import ProviderSpec
 from awaken.contracts.record import Record
+from awaken.contracts.secrets import RedactedString
 
 from .known_providers import KNOWN_PROVIDERS
 
 T = TypeVar("T")
 
 SCRIPTED = "scripted"
+_TOKEN = "A2A_BEARER_TOKEN"
 DEFAULT_MODEL = "gpt-5-mini"
 _ADAPTERS = {
     "openai": "openai_chat",
@@ -38,6 +43,9 @@ class DemoSettings(Record, frozen=True, kw_only=True):
     prompt: str = "You are a helpful assistant."
     effort: Effort | None = None
     is_minimal: bool = False
+    mcp_command: tuple[str, ...] = ()
+    a2a_url: str | None = None
+    a2a_token: RedactedString | None = None
 
 
 def demo_settings(environment: Mapping[str, str]) -> DemoSettings:
@@ -56,6 +64,9 @@ def demo_settings(environment: Mapping[str, str]) -> DemoSettings:
         prompt=_text(environment, "AGENT_SYSTEM_PROMPT") or usual.prompt,
         effort=effort,
         is_minimal=profile == "minimal",
+        mcp_command=_command(environment, "MCP_SERVER_CMD"),
+        a2a_url=_address(environment, "A2A_REMOTE_URL"),
+        a2a_token=RedactedString(token) if (token := _text(environment, _TOKEN)) else None,
     )
 
 
@@ -65,13 +76,11 @@ def demo_providers(environment: Mapping[str, str]) -> dict[str, ProviderSpec]:
     Raises:
         InvalidInput: A variable is malformed; names it.
     """
-    base_url = _text(environment, "OPENAI_BASE_URL")
+    base_url = _address(environment, "OPENAI_BASE_URL")
     adapter = _chosen(environment, "OPENAI_ADAPTER", _ADAPTERS)
     if not base_url and adapter is None:
         return {}
-    if base_url and not _is_address(base_url):
-        raise InvalidInput(what="OPENAI_BASE_URL", problem="it is no http:// or https:// address")
-    spec = ProviderSpec(id="openai", adapter=adapter or "openai_chat", base_url=base_url or None)
+    spec = ProviderSpec(id="openai", adapter=adapter or "openai_chat", base_url=base_url)
     return {"openai": spec}
 
 
@@ -101,6 +110,20 @@ def _chosen(environment: Mapping[str, str], name: str, choices: Mapping[str, T])
         problem = f"'{text}' is none of {', '.join(choices)}"
         raise InvalidInput(what=name, problem=problem)
     return choices.get(text)
+
+
+def _command(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(_text(environment, name)))
+    except ValueError as error:
+        raise InvalidInput(what=name, problem=f"it is no command: {error}") from error
+
+
+def _address(environment: Mapping[str, str], name: str) -> str | None:
+    text = _text(environment, name)
+    if text and not _is_address(text):
+        raise InvalidInput(what=name, problem="it is no http:// or https:// address")
+    return text or None
 
 
 def _text(environment: Mapping[str, str], name: str) -> str:

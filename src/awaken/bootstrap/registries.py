@@ -1,6 +1,7 @@
 """From agents, tools and plugins as written to one registry set."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,6 +22,7 @@ from awaken.providers.scripted import ScriptedProvider
 from awaken.runtime.resolution.registries import AgentSource, RegistrySet
 
 from .arguments import check_members, listed
+from .plugins import installed_plugins
 
 T = TypeVar("T")
 S = TypeVar("S", bound=AgentSpec | ModelSpec | ModelPool | ProviderSpec)
@@ -52,6 +54,21 @@ def registry_set(
         plugins=_by_id("Plugin", ((plugin.name, plugin) for plugin in _plugins(plugins))),
         backends={"local": LocalBackend(), **backends},
     )
+
+
+def with_everywhere(registries: RegistrySet, everywhere: Iterable[Plugin]) -> RegistrySet:
+    """Return the set with plugins that every agent has, and with those that packages offer.
+
+    Raises:
+        InvalidSpec: A plugin cannot be accepted.
+        DuplicateRegistration: Two plugins have the same name.
+    """
+    general = _plugins(everywhere, "everywhere")
+    names = tuple(plugin.name for plugin in general)
+    passed = [*registries.plugins.values(), *general]
+    known = _by_id("Plugin", ((plugin.name, plugin) for plugin in passed))
+    installed = installed_plugins(names, known, registries.agents.values())
+    return replace(registries, plugins={**known, **installed}, everywhere=names)
 
 
 def source_of(agent: Agent | AgentSpec) -> AgentSource:
@@ -117,11 +134,11 @@ def _models(
     return found
 
 
-def _plugins(plugins: object) -> list[Plugin]:
-    found = listed("plugins", plugins, "…")
+def _plugins(plugins: object, what: str = "plugins") -> list[Plugin]:
+    found = listed(what, plugins, "…")
     for plugin in found:
         if problem := plugin_problem(plugin):
-            raise InvalidSpec(what="plugins", problem=problem)
+            raise InvalidSpec(what=what, problem=problem)
     return found
 
 

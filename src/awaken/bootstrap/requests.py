@@ -13,6 +13,7 @@ from awaken.contracts.inference import InferenceOverride
 from awaken.contracts.messages import Message, user
 from awaken.contracts.runs import RunRequest
 from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.tracing import TraceContext, trace_of
 from awaken.services.control import DeliveryOptions
 
 from .arguments import check_members, check_names, check_text, converted, listed
@@ -37,6 +38,8 @@ class RunOptions(TypedDict, total=False):
     session_id: str
     transport_request_id: str
     tenant_id: str
+    user_id: str
+    trace: TraceContext
     budgets: Sequence[Budget]
 
 
@@ -63,6 +66,7 @@ _IDS = (
     "session_id",
     "transport_request_id",
     "tenant_id",
+    "user_id",
 )
 _DESCRIPTORS = "pass ToolDescriptor(id=…, parameters=…); the agent's own tools go into Agent(tools)"
 _MESSAGES = "make one with awaken.contracts.messages.user(text)"
@@ -125,6 +129,8 @@ def checked_request(request: RunRequest) -> RunRequest:
         changes["overrides"] = _overrides(request.overrides)
     if request.frontend_tools != ():
         changes["frontend_tools"] = _frontend_tools(request.frontend_tools)
+    if request.trace is not None:
+        changes["trace"] = _trace(converted("trace", request.trace, TraceContext))
     if request.budgets != ():
         changes["budgets"] = checked_budgets(request.budgets)
     changes["messages"] = tuple(listed("messages", request.messages, "user('…')"))
@@ -219,3 +225,11 @@ def _decisions(decisions: object) -> tuple[tuple[str, Any], ...]:
         check_text("ticket_id", pair[0])
         found.append((pair[0], finished_decision(pair[1])))
     return tuple(found)
+
+
+def _trace(trace: TraceContext) -> TraceContext:
+    found = trace_of(trace.traceparent, trace.tracestate)
+    if found != trace:
+        problem = "it is no W3C trace context: '00-<32 hex digits>-<16 hex digits>-01'"
+        raise InvalidInput(what="trace", problem=problem)
+    return trace

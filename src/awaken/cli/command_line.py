@@ -24,6 +24,7 @@ MODULES = {
     "dispatches": "dispatches",
     "dead-letters": "dead_letters",
     "models": "models",
+    "policy": "policy",
     "db": "db",
     "upgrade": "upgrade",
     "test": "test_app",

@@ -7,6 +7,7 @@ import typer
 
 from awaken.bootstrap.decisions import DecisionOptions, decision_on
 from awaken.contracts.errors import InvalidInput, UnknownTicket
+from awaken.contracts.permissions import remember_of
 from awaken.contracts.suspension import DecisionAction
 
 from .command_line import new_app
@@ -33,6 +34,10 @@ async def decide(  # noqa: PLR0913 - typer makes an option of each parameter
         str | None, typer.Option("--reason", help="Why; a model whose call is given up sees it.")
     ] = None,
     by: Annotated[str | None, typer.Option("--by", help="Who decides.")] = None,
+    remember: Annotated[
+        str | None,
+        typer.Option("--remember", help="Decide later calls too: run, thread, project or user."),
+    ] = None,
 ) -> None:
     """Decide on a ticket; its run goes on when no ticket of it is open."""
     options: DecisionOptions = {}
@@ -44,6 +49,8 @@ async def decide(  # noqa: PLR0913 - typer makes an option of each parameter
         options["reason"] = reason
     if by is not None:
         options["decided_by"] = by
+    if (held := remember_of(remember)) is not None:
+        options["remember"] = held
     action = DecisionAction.RESUME if goes_on else DecisionAction.CANCEL
     decision = decision_on(ticket, action, options, await desk.store.now_ms())
     try:

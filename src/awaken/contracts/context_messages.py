@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from .content import ContentBlock
-from .messages import Content, Role, Visibility, as_blocks
+from .messages import Content, Provenance, Role, Visibility, as_blocks
 from .record import Record
 
 
@@ -40,6 +40,16 @@ class ContextMessage(Record, frozen=True, kw_only=True):
     """With `persistent`: leave after the first request that carried it."""
     priority: int = 0
     """Lower goes earlier within the same target."""
+    provenance: Provenance = Provenance.SYSTEM
+    """Whose words they are. Only those of the operator may be instructions."""
+
+    def __post_init__(self) -> None:
+        if self.role is Role.SYSTEM and self.provenance is not Provenance.SYSTEM:
+            message = (
+                f"context message '{self.key}' has words of a {self.provenance}; they cannot be "
+                "an instruction: give it the role user"
+            )
+            raise ValueError(message)
 
     @property
     def order(self) -> tuple[int, int, str]:

@@ -71,6 +71,8 @@ class RunIdentity(Record, frozen=True, kw_only=True):
     transport_request_id: str | None = None
     tenant_id: str | None = None
     """Who pays; budgets of tenants are kept by it."""
+    user_id: str | None = None
+    """Who asked, if that is known; permissions of users are kept by it."""
     origin: RunOrigin = always(RunOrigin.USER)
     run_mode: RunMode = RunMode.FOREGROUND
     adapter: Adapter = Adapter.INTERNAL
@@ -87,6 +89,7 @@ class RunIdentity(Record, frozen=True, kw_only=True):
             parent_run_id=self.run_id,
             parent_tool_call_id=present(call_id),
             tenant_id=self.tenant_id,
+            user_id=self.user_id,
             origin=RunOrigin.SUBAGENT,
         )
 

@@ -17,9 +17,11 @@ from .lifecycle import (
     check_transition,
 )
 from .messages import Message
+from .permissions import TOOL_GRANTS, WANTED_TOOLS
 from .phases import Phase
 from .record import Record
 from .runs import WaitingReason
+from .screens import STEP_ANSWER as STEP_ANSWER
 from .state import (
     FailedAction,
     MergeStrategy,
@@ -262,6 +264,8 @@ class ToolFilter(Record, frozen=True, kw_only=True):
 
     excluded: tuple[str, ...] = ()
     include_only: tuple[tuple[str, ...], ...] = ()
+    last: tuple[str, ...] = ()
+    """Tools that come and go: they stand behind the others, whose prompt then stays the same."""
 
 
 def _filter_after(value: ToolFilter, update: ToolFilter | None) -> ToolFilter:
@@ -270,6 +274,7 @@ def _filter_after(value: ToolFilter, update: ToolFilter | None) -> ToolFilter:
     return ToolFilter(
         excluded=value.excluded + update.excluded,
         include_only=value.include_only + update.include_only,
+        last=value.last + update.last,
     )
 
 
@@ -333,4 +338,7 @@ LOOP_KEYS: tuple[StateKey[Any, Any], ...] = (
     BACKGROUND_TASKS,
     REMOTE_TARGETS,
     BACKEND_OUTPUT,
+    TOOL_GRANTS,
+    WANTED_TOOLS,
+    STEP_ANSWER,
 )

@@ -33,6 +33,18 @@ class LeaseKeeper(Protocol):
         ...
 
 
+class MailboxWatcher(Protocol):
+    """Hears how long the mailbox takes. It must not raise and must not wait."""
+
+    def operated(self, operation: str, result: str, ms: int) -> None:
+        """Hear that an operation is over: `ok`, or the code of its error."""
+        ...
+
+    def delivered(self, dispatch: RunDispatch, outcome: str, started_ms: int, now_ms: int) -> None:
+        """Hear that a dispatch was executed here, and when that began."""
+        ...
+
+
 class MailboxStore(Protocol):
     """Durable dispatches, at most one claim per thread."""
 

@@ -24,6 +24,19 @@ class Visibility(StrEnum):
     INTERNAL = "internal"
 
 
+class Provenance(StrEnum):
+    """Whose words a message has. What is not the system's own is data, never an instruction."""
+
+    SYSTEM = "system"
+    """The operator, or the runtime itself."""
+    USER = "user"
+    MODEL = "model"
+    TOOL = "tool"
+    """What a tool gave back, wherever it got it from."""
+    REMOTE = "remote"
+    """Another agent, a task, or a server outside of the operator's control."""
+
+
 class ToolCall(Record, frozen=True, kw_only=True):
     """The model's request to run one tool."""
 
@@ -90,6 +103,13 @@ class Message(Record, frozen=True, kw_only=True, gc=True, weakref=True):
         return text_of(self.content)
 
     @property
+    def provenance(self) -> Provenance:
+        """Whose words it has; clients cannot claim another one."""
+        if self.sender is not None:
+            return Provenance.REMOTE
+        return _PROVENANCE[self.role]
+
+    @property
     def is_for_agent(self) -> bool:
         """Whether an agent elsewhere is told it: a user, another agent or a task says it."""
         is_open = self.visibility is Visibility.ALL or self.sender is not None
@@ -111,6 +131,13 @@ class Message(Record, frozen=True, kw_only=True, gc=True, weakref=True):
             sender=self.sender,
         )
 
+
+_PROVENANCE = {
+    Role.SYSTEM: Provenance.SYSTEM,
+    Role.USER: Provenance.USER,
+    Role.ASSISTANT: Provenance.MODEL,
+    Role.TOOL: Provenance.TOOL,
+}
 
 Content = str | ContentBlock | tuple[ContentBlock, ...] | list[ContentBlock]
 

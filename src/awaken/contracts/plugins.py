@@ -4,23 +4,25 @@ A plugin is a stateless factory. Whatever belongs to one run comes from `Plugin.
 found in `PhaseContext.own`; nothing mutable is shared between runs.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from .identity import RunIdentity
 from .inference import InferenceFailure, ModelTool, StreamResult
+from .instruments import InstrumentMaker
 from .lifecycle import Termination
 from .messages import Message, ToolCall
 from .phases import Phase
 from .profile import ProfileAccess, ProfileKey
 from .record import Record
+from .screens import AnswerScreen, MessageScreen, ValueScreen
 from .specs import AgentSpec
 from .state import EffectSpec, ScheduledActionSpec, Snapshot, StateCommand, StateKey
 from .suspension import SuspendTicket, ToolCallResume
 from .tool_results import ToolResult
-from .tools import Tool, ToolKind
+from .tools import Tool, ToolDescriptor, ToolKind
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -41,6 +43,8 @@ class PhaseContext(msgspec.Struct, kw_only=True, gc=False):
     """Values shared between threads and agents."""
     own: Any = None
     """What this plugin's `activate` returned for the run."""
+    prepared: Any = None
+    """What this plugin's `prepare` returned for the agent."""
 
     def state(self, key: StateKey[V, Any]) -> V:
         """Return a state value, or the key's default."""
@@ -223,6 +227,36 @@ class PluginRegistrar(Protocol):
         """Rewrite requests."""
         ...
 
+    def screen_messages(self, screen: MessageScreen) -> None:
+        """Look at messages before they enter the transcript."""
+        ...
+
+    def screen_results(self, screen: ValueScreen) -> None:
+        """Look at what tools give back before it is kept."""
+        ...
+
+    def screen_answers(self, screen: AnswerScreen) -> None:
+        """Look at what models say before it is kept or shown."""
+        ...
+
+    def instrument(self, maker: InstrumentMaker) -> None:
+        """Watch runs that begin with this agent."""
+        ...
+
+
+class PluginHost(Protocol):
+    """What a plugin may use that lives as long as its runtime."""
+
+    def renew(self) -> None:
+        """Have every agent resolved again, because what the plugin registers has changed.
+
+        Runs that have begun keep what they began with.
+
+        Raises:
+            InvalidSpec: Some agent could not be resolved with it; all stays as it was.
+        """
+        ...
+
 
 class Plugin:
     """Something that extends a run. Subclass it and override what you need.
@@ -239,6 +273,20 @@ class Plugin:
     def config_sections(self) -> Sequence[ConfigSection]:
         """Name the config sections that this plugin reads."""
         return ()
+
+    def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Any:
+        """Check and compile the agent's configuration; hooks find it in `context.prepared`.
+
+        Called once whenever the agent is resolved, with every tool that it has. What is wrong
+        with the configuration is raised as `InvalidPluginConfig`: the agent is refused then.
+        """
+        return None
+
+    async def open(self, host: PluginHost) -> None:
+        """Begin what lives as long as the runtime, such as connections. Must not wait for long."""
+
+    async def close(self) -> None:
+        """End it; also called after an `open` that failed."""
 
     def activate(self, run: RunIdentity, agent: AgentSpec) -> Any:
         """Return this plugin's own object for one run; hooks find it in `context.own`."""

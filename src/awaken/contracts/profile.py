@@ -107,13 +107,7 @@ class ProfileAccess:
         """
         self._check(key)
         entry = await self._store.find_entry(scope, key.name)
-        if entry is None:
-            return key.default
-        try:
-            return msgspec.convert(entry.value, key.type)  # type: ignore[no-any-return]
-        except msgspec.ValidationError as error:
-            message = f"Profile key '{key.name}': {error}."
-            raise KeyCodecError(message, key=key.name, problem=str(error)) from error
+        return key.default if entry is None else _value(key, entry.value)
 
     async def write(self, key: ProfileKey[V], scope: str, value: V) -> None:
         """Write the value in a scope."""
@@ -125,6 +119,24 @@ class ProfileAccess:
             updated_at=self._clock.now_ms(),
         )
         await self._store.save_entry(entry)
+
+    async def change(self, key: ProfileKey[V], scope: str, change: Callable[[V], V]) -> None:
+        """Replace the value in a scope by what `change` makes of it, atomically.
+
+        `change` gets the key's default when there is no value. It must be pure and quick: it may
+        run in another thread and more than once.
+
+        Raises:
+            UnknownKey: No plugin declared the key.
+            KeyCodecError: The stored value does not fit the key; nothing was changed.
+        """
+        self._check(key)
+
+        def changed(stored: Any) -> Any:
+            value = key.default if stored is None else _value(key, stored)
+            return msgspec.to_builtins(change(value))
+
+        await self._store.change_entry(scope, key.name, changed, now=self._clock.now_ms())
 
     async def delete(self, key: ProfileKey[V], scope: str) -> None:
         """Remove the value in a scope; removing an absent one is harmless."""
@@ -143,3 +155,11 @@ class ProfileAccess:
         if self._keys.get(key.name) is not key:
             message = f"Profile key '{key.name}' is not declared; declare it in a plugin."
             raise UnknownKey(message, key=key.name)
+
+
+def _value(key: ProfileKey[V], stored: Any) -> V:
+    try:
+        return msgspec.convert(stored, key.type)  # type: ignore[no-any-return]
+    except msgspec.ValidationError as error:
+        message = f"Profile key '{key.name}': {error}."
+        raise KeyCodecError(message, key=key.name, problem=str(error)) from error

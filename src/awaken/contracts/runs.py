@@ -14,6 +14,7 @@ from .state import StoredValue
 from .suspension import Ticket, ToolCallResume
 from .tasks import TaskInfo
 from .tools import ToolDescriptor
+from .tracing import TraceContext
 
 
 class WaitingReason(StrEnum):
@@ -69,6 +70,9 @@ class RunRecord(Record, frozen=True, kw_only=True):
     session_id: str | None = None
     transport_request_id: str | None = None
     tenant_id: str | None = None
+    user_id: str | None = None
+    trace: TraceContext | None = None
+    """Which trace it belongs to: its caller's, or that of the call above it."""
     registry_version: int | None = None
     input: RunInput = RunInput()
     waiting: Waiting | None = None
@@ -100,6 +104,7 @@ class RunRecord(Record, frozen=True, kw_only=True):
             session_id=self.session_id,
             transport_request_id=self.transport_request_id,
             tenant_id=self.tenant_id,
+            user_id=self.user_id,
             origin=self.origin,
             run_mode=self.run_mode,
             adapter=self.adapter,
@@ -157,6 +162,10 @@ class RunRequest(Record, frozen=True, kw_only=True):
     transport_request_id: str | None = None
     tenant_id: str | None = None
     """Who pays, and owns the thread that the run creates; threads of others are not found."""
+    user_id: str | None = None
+    """Who asks; what was permitted for a person holds for their runs."""
+    trace: TraceContext | None = None
+    """Which trace of the caller the run belongs to."""
     budgets: tuple[Budget, ...] = ()
     """Limits besides those of the agent and the runtime."""
 

@@ -50,9 +50,13 @@ class StateKey(Generic[V, U]):
     type: Any = field(kw_only=True, default=None)
     """The value's type; guessed from the default when absent."""
     apply: Callable[[V, U], V] | None = field(kw_only=True, default=None)
+    update_type: Any = field(kw_only=True, default=None)
+    """The type of what `apply` is given; a tool's update is read from JSON again after a crash."""
     merge: MergeStrategy | str = field(kw_only=True, default=MergeStrategy.EXCLUSIVE)
     scope: StateScope | str = field(kw_only=True, default=StateScope.RUN)
     persistent: bool = field(kw_only=True, default=True)
+    private: bool = field(kw_only=True, default=False)
+    """Whether clients that are shown the state are not shown this."""
     migrations: Sequence[Callable[[Any], Any]] = field(kw_only=True, default=())
     """Step n turns the JSON of version n into that of version n + 1."""
     _decoder: msgspec.json.Decoder[Any] = field(init=False)

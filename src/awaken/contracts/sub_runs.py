@@ -4,13 +4,19 @@ Everything here is durable when it returns, and asked for again with the same id
 is found, not done twice.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from .backend_results import BackendRunResult
+from .events import AgentEvent
+from .inference import InferenceOverride, StreamResult
+from .messages import Message
 from .record import Record
 from .suspension import ToolCallResume
 from .tasks import TaskContext, TaskInfo, TaskRecord
+
+Listener = Callable[[AgentEvent], None]
+"""Hears what a run shows while it executes."""
 
 TaskFunction = Callable[[TaskContext], Awaitable[Any]]
 
@@ -53,11 +59,32 @@ class DurableMessageSink(Protocol):
 class SubRuns(DurableMessageSink, Protocol):
     """The runs below one tool call."""
 
-    async def delegate(self, delegation: Delegation) -> BackendRunResult:
+    async def delegate(
+        self, delegation: Delegation, listen: Listener | None = None
+    ) -> BackendRunResult:
         """Have another agent answer, in a run of its own; returns when it ended or waits.
+
+        `listen` hears the run's live events while it executes in this process, and must not raise.
 
         Raises:
             ExecutionBackendError: The agent cannot be asked.
+        """
+        ...
+
+    async def ask_model(
+        self,
+        messages: Sequence[Message],
+        *,
+        system: tuple[str, ...] = (),
+        overrides: InferenceOverride | None = None,
+    ) -> StreamResult:
+        """Ask the agent's model something on behalf of the call; the run pays for it.
+
+        Nothing of it enters the transcript, and nobody sees it. It has no tools.
+
+        Raises:
+            ModelError: The model could not answer.
+            BudgetExceeded: It may not be asked.
         """
         ...
 

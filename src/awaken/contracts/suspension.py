@@ -4,6 +4,7 @@ from enum import StrEnum
 from typing import Any
 
 from .lifecycle import TicketStatus, ToolCallStatus
+from .permissions import Remember
 from .record import Record, always
 
 Question = tuple[str, str, str]
@@ -83,6 +84,8 @@ class ToolCallResume(Record, frozen=True, kw_only=True):
     arguments: Any = None
     """Edited arguments; absent keeps the original ones. They are validated and gated again."""
     decided_by: str | None = None
+    remember: Remember | None = None
+    """Whether it answers later calls as well; heeded by whoever asked."""
     updated_at: int = always(0)
 
 

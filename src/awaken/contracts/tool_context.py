@@ -143,8 +143,8 @@ class ToolContext:
     """Everything a tool may use, injected where a parameter is annotated with this class."""
 
     __slots__ = (
-        "_channel", "_command", "agent", "call_id", "idempotency_key", "profile", "resume",
-        "run", "state", "suspension_id", "suspension_reason", "tool_name",
+        "_channel", "_command", "agent", "call_id", "idempotency_key", "prepared", "profile",
+        "resume", "run", "state", "suspension_id", "suspension_reason", "tool_name",
     )  # fmt: skip
 
     def __init__(
@@ -165,6 +165,8 @@ class ToolContext:
         self.state = ToolState(snapshot or Snapshot(0, {}))
         self.profile: ProfileAccess | None = None
         """Values shared between threads and agents."""
+        self.prepared: Any = None
+        """What the plugin that offers the tool has prepared for the agent."""
         self.resume: ToolCallResume | None = None
         """The decision, when the call was suspended and goes on."""
         self.suspension_id: str | None = None

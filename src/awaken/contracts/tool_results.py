@@ -66,11 +66,21 @@ class ToolResult(Record, frozen=True, kw_only=True):
         )
 
     @property
+    def error_class(self) -> str:
+        """What kind of failure it is: its code, if it has one that is a name, else `tool_error`."""
+        error = self.data.get("error") if isinstance(self.data, dict) else None
+        code = error.get("code") if isinstance(error, dict) else self.metadata.get("code")
+        if isinstance(code, str) and code.isidentifier() and len(code) <= _CODE_CHARS:
+            return code
+        return "tool_error"
+
+    @property
     def outcome(self) -> ToolCallOutcome:
         """The outcome that the status stands for."""
         return _OUTCOMES[self.status]
 
 
+_CODE_CHARS = 64
 _OUTCOMES = {
     ToolStatus.SUCCESS: ToolCallOutcome.SUCCEEDED,
     ToolStatus.PENDING: ToolCallOutcome.SUSPENDED,

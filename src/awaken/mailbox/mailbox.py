@@ -65,15 +65,8 @@ class Mailbox:
         """
         delivery = Delivery(mode=mode, priority=priority, dedupe_key=dedupe_key, delay_ms=delay_ms)
         check_submission(request, delivery)
-        await self._gauge.take_place()
-        match mode:
-            case InputMode.QUEUE | InputMode.STEER:
-                dispatch = await self._dispatch(request, delivery)
-                return await self._enqueue(dispatch)
-            case InputMode.INTERRUPT:
-                return await self._interrupt(await self._dispatch(request, delivery))
-            case InputMode.RESUME:
-                return await self._resume(request, delivery)
+        with self.services.timed("submit"):
+            return await self._submitted(request, delivery)
 
     async def decide(self, decisions: Sequence[Decision]) -> tuple[DecisionReceipt, ...]:
         """Take decisions on tickets of one run, all or none, and let the run go on.
@@ -86,7 +79,8 @@ class Mailbox:
             UnknownTicket: A ticket does not exist, or belongs to another run than the first.
             AlreadyDecided: A ticket was decided otherwise, closed, or has expired.
         """
-        return await self._decider.decide(decisions)
+        with self.services.timed("decide"):
+            return await self._decider.decide(decisions)
 
     async def cancel(self, id_: str, cause: str = "user") -> bool:
         """Cancel by dispatch, run or thread id, wherever it is executed.
@@ -98,15 +92,18 @@ class Mailbox:
         Returns False when there is nothing to cancel (any more).
         """
         check_id("dispatch, run or thread id", id_)
-        return await cancels.cancel(self.services, id_, cause)
+        with self.services.timed("cancel"):
+            return await cancels.cancel(self.services, id_, cause)
 
     async def cancel_run(self, run_id: str, cause: str = "user") -> bool:
         """Cancel a run, as `cancel` does; a thread or a dispatch of that id is left alone."""
-        return await cancels.cancel_run(self.services, run_id, cause)
+        with self.services.timed("cancel"):
+            return await cancels.cancel_run(self.services, run_id, cause)
 
     async def cancel_thread(self, thread_id: str, cause: str = "user") -> bool:
         """Cancel what a thread does, as `cancel` does; a run of that id is left alone."""
-        return await cancels.cancel_thread(self.services, thread_id, cause)
+        with self.services.timed("cancel"):
+            return await cancels.cancel_thread(self.services, thread_id, cause)
 
     async def named(self, id_: str) -> cancels.Named | None:
         """What an id names that could be cancelled."""
@@ -163,6 +160,17 @@ class Mailbox:
     async def list_dispatches(self, query: DispatchQuery) -> Page[RunDispatch]:
         """List deliveries, oldest first."""
         return await self._store.list_dispatches(query)
+
+    async def _submitted(self, request: RunRequest, delivery: Delivery) -> SubmitReceipt:
+        await self._gauge.take_place()
+        match delivery.mode:
+            case InputMode.QUEUE | InputMode.STEER:
+                dispatch = await self._dispatch(request, delivery)
+                return await self._enqueue(dispatch)
+            case InputMode.INTERRUPT:
+                return await self._interrupt(await self._dispatch(request, delivery))
+            case InputMode.RESUME:
+                return await self._resume(request, delivery)
 
     async def _dispatch(self, request: RunRequest, delivery: Delivery) -> RunDispatch:
         config = self.services.config

@@ -1,11 +1,15 @@
 """What the use cases of one mailbox share."""
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from awaken.contracts.bus import Bus, Signal, SignalKind
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.dispatch import InputMode, RunDispatch
+from awaken.contracts.errors import AwakenError
+from awaken.contracts.mailbox import MailboxWatcher
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.storage import Store
 
@@ -23,6 +27,22 @@ class MailboxServices:
     clock: Clock
     ids: IdSource
     config: MailboxConfig
+    watchers: list[MailboxWatcher] = field(default_factory=list)
+    """Told how long everything takes."""
+
+    @contextmanager
+    def timed(self, operation: str) -> Iterator[None]:
+        """Tell watchers how long something takes, and how it ends."""
+        started, result = self.clock.monotonic_ms(), "ok"
+        try:
+            yield
+        except BaseException as error:
+            result = error.code if isinstance(error, AwakenError) else "error"
+            raise
+        finally:
+            took = self.clock.monotonic_ms() - started
+            for watcher in self.watchers:
+                watcher.operated(operation, result, took)
 
     async def open_run(self, thread_id: str) -> RunRecord | None:
         """The run of a thread that has not ended, or None."""

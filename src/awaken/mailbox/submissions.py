@@ -83,7 +83,8 @@ def dispatch_for(
         mode=delivery.mode,
         priority=delivery.priority,
         dedupe_key=delivery.dedupe_key,
-        request_hash=digest([delivery.mode, request]),
+        # Whoever tries again does so within another span of the same trace.
+        request_hash=digest([delivery.mode, msgspec.structs.replace(request, trace=None)]),
         max_attempts=max_attempts,
     )
 

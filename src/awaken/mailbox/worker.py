@@ -8,6 +8,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
+from contextvars import Context
 
 from awaken.contracts.bus import Signal, SignalKind, Unsubscribe
 from awaken.contracts.dispatch import InputMode, RunDispatch
@@ -81,7 +82,10 @@ class Worker:
         if self._claiming is None:
             self._is_stopping = False
             self._unsubscribe = self._services.bus.subscribe(self._hear)
-            self._claiming = asyncio.create_task(self._claim_until_stopped(), name="claim loop")
+            # Runs belong to the traces of their requests, not to that of whoever came first.
+            self._claiming = asyncio.create_task(
+                self._claim_until_stopped(), name="claim loop", context=Context()
+            )
 
     def stop_claiming(self) -> None:
         """Begin nothing new; what is executed goes on until `stop`."""
@@ -145,9 +149,10 @@ class Worker:
             return False
         token = self._services.ids.new_id()
         store, engine = self._services.store, self._engine
-        claimed = await store.claim(
-            self._worker_id, token, self._config.lease_ms, limit=room, agents=self._agents()
-        )
+        with self._services.timed("claim"):
+            claimed = await store.claim(
+                self._worker_id, token, self._config.lease_ms, limit=room, agents=self._agents()
+            )
         is_begun = False
         for dispatch in claimed:
             if not store.is_shared and engine.active.of_thread(dispatch.thread_id) is not None:
@@ -183,13 +188,19 @@ class Worker:
             pass
 
     async def _execute(self, dispatch: RunDispatch) -> None:
+        clock, outcome = self._services.clock, "acked"
+        started = clock.now_ms()
         try:
             await self._deliver(dispatch)
         except (LeaseLost, RunHandedOver) as error:
             # Somebody else has the thread, or will. Nothing is left to do here.
+            outcome = "left"
             logger.info("Dispatch '%s' is left: %s", dispatch.dispatch_id, error)
         except Exception as error:  # noqa: BLE001 - logged there, and never the worker's end
+            outcome = "failed"
             await self._failures.settle(dispatch, error, is_stopping=self._is_stopping)
+        for watcher in self._services.watchers:
+            watcher.delivered(dispatch, outcome, started, clock.now_ms())
         await self._services.tell(SignalKind.RUN_CHANGED, dispatch.thread_id, dispatch.run_id)
 
     async def _deliver(self, dispatch: RunDispatch) -> None:

@@ -29,6 +29,15 @@ title = TextContent("Scripted demo")
 summary = TextContent("This interface was written by the scripted model.")
 """
 
+JSON_UI_MARK = "JSON Patch operations (RFC 6902)"
+JSON_UI_TEXT = """\
+{"op": "add", "path": "/root", "value": "page"}
+{"op": "add", "path": "/elements/page", "value": {"type": "Card", "props": {}, "children": []}}
+{"op": "add", "path": "/elements/title", "value": {"type": "Text", "props": {"text": "Demo"}}}
+{"op": "add", "path": "/elements/page/children/-", "value": "title"}
+"""
+_INTERFACES = {OPENUI_MARK: OPENUI_TEXT, JSON_UI_MARK: JSON_UI_TEXT}
+
 _QUOTED_CHARS = 80
 _RESULT_CHARS = 400
 _WORDS = re.compile(r"\S+\s*|\s+")
@@ -76,16 +85,21 @@ _DIRECTIVES = (
     _directive("RUN_QUESTION_TOOL", "askUserQuestion", {"question": "Which city do you mean?"}),
     _directive("RUN_COLOR_TOOL", "set_background_color", {"color": "lavender"}),
     _directive("RUN_DELETE_TOOL", "delete_file", {"path": "old-report.txt"}),
+    _directive("RUN_SKILL_TOOL", "skill", {"skill": "greeting", "arguments": {"who": "Ada"}}),
+    _directive("RUN_PHASES_TOOL", "phases_seen", {}),
+    _directive("RUN_PREFERENCE_TOOL", "set_preference", {"preference": "window seats"}),
+    _directive("RUN_JSON_UI_TOOL", "render_json_ui", {"prompt": "a card that says Demo"}),
+    _directive("RUN_UI_TOOL", "render_openui", {"prompt": "a title and a summary"}),
 )
 
 
 class ScriptedProvider:
     """Answers by fixed rules; the same request always gets the same answer.
 
-    In this order: a system prompt that mentions OpenUI Lang gets an OpenUI text; tool results
-    get a text that repeats them; marks in the last user text (`RUN_WEATHER_TOOL`, …) become
-    calls of the tools that the request offers; anything else is quoted back. Asked to reason, it
-    first says what it was asked.
+    In this order: a system prompt that tells how to write OpenUI Lang, or a JSON interface, gets
+    one; tool results get a text that repeats them; marks in the last user text
+    (`RUN_WEATHER_TOOL`, …) become calls of the tools that the request offers; anything else is
+    quoted back. Asked to reason, it first says what it was asked.
     """
 
     name = "scripted"
@@ -144,7 +158,7 @@ def _named(asked: Message, answers: list[Message]) -> list[tuple[str, str]]:
 
 def _calls(request: InferenceRequest, unread: _Unread) -> list[tuple[str, _Directive]]:
     wanted = [directive for directive in _DIRECTIVES if directive.mark in unread.text]
-    if not wanted or unread.results or _speaks_openui(request):
+    if not wanted or unread.results or _interface(request):
         return []
     offered = {tool.id for tool in request.tools}
     directives = [directive for directive in wanted if directive.tool in offered]
@@ -152,8 +166,8 @@ def _calls(request: InferenceRequest, unread: _Unread) -> list[tuple[str, _Direc
 
 
 def _answer(request: InferenceRequest, unread: _Unread) -> str:
-    if _speaks_openui(request):
-        return OPENUI_TEXT
+    if interface := _interface(request):
+        return interface
     if unread.results:
         return "\n".join(
             f"{name} returned: {text[:_RESULT_CHARS]}" for name, text in unread.results
@@ -161,15 +175,15 @@ def _answer(request: InferenceRequest, unread: _Unread) -> str:
     return f"Scripted response to: {unread.text[:_QUOTED_CHARS]}"
 
 
-def _speaks_openui(request: InferenceRequest) -> bool:
-    if any(OPENUI_MARK in text for text in request.system):
-        return True
+def _interface(request: InferenceRequest) -> str:
+    """The interface that the request wants to have written; empty when it wants none."""
+    told = list(request.system)
     for message in request.messages:
         if message.role is not Role.SYSTEM:
-            return False
-        if OPENUI_MARK in message.text:
-            return True
-    return False
+            break
+        told.append(message.text)
+    found = (ui for mark, ui in _INTERFACES.items() if any(mark in text for text in told))
+    return next(found, "")
 
 
 def _call_ids(messages: Sequence[Message], count: int) -> list[str]:

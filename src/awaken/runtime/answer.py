@@ -1,7 +1,7 @@
 """Collecting a model's answer while it is streamed, over several streams if it breaks off."""
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import NoReturn
 
@@ -39,6 +39,7 @@ from awaken.contracts.model_errors import (
 from awaken.contracts.storage import StreamCheckpoint
 from awaken.contracts.stream_recovery import InFlightTool, InterruptSnapshot
 
+from .alarm import Alarm
 from .idle_timer import IdleTimer
 from .run import Run
 
@@ -63,15 +64,22 @@ def block_events(content: tuple[ContentBlock, ...]) -> list[AgentEvent]:
 
 
 class Answer:
-    """Collects a model's answer, over several streams if it has to be continued."""
+    """Collects a model's answer, over several streams if it has to be continued.
+
+    One that is held is shown to nobody while it comes.
+    """
 
     __slots__ = (
-        "_alive_since", "_before", "_blocks", "_calls", "_client", "_refused", "_run",
-        "_signatures", "_stop", "_text", "_thinking", "has_begun", "usage",
+        "_alarm", "_alive_since", "_before", "_blocks", "_calls", "_client", "_is_held", "_refused",
+        "_run", "_signatures", "_stop", "_text", "_thinking", "has_begun", "on_begun", "usage",
     )  # fmt: skip
 
-    def __init__(self, run: Run, client: ModelClient) -> None:
+    def __init__(
+        self, run: Run, client: ModelClient, *, is_held: bool = False, alarm: Alarm | None = None
+    ) -> None:
         self._run = run
+        self._is_held = is_held
+        self._alarm = alarm or run.alarm
         self._client = client
         self._blocks: list[ContentBlock] = []
         self._text: list[str] = []
@@ -87,6 +95,8 @@ class Answer:
         """What the newest stream has used, as far as it was reported."""
         self.has_begun = False
         """Whether the newest stream has said anything."""
+        self.on_begun: Callable[[], None] | None = None
+        """Called when it says the first thing."""
 
     async def stream(self, client: ModelClient, request: InferenceRequest, idle_ms: int) -> None:
         """Add what one more stream says, until it comes to its end.
@@ -98,7 +108,7 @@ class Answer:
         self._stop = self.usage = None
         self.has_begun = False
         self._before = self._size() if self._blocks or self._text else 0
-        timer = IdleTimer(self._run.alarm, idle_ms)
+        timer = IdleTimer(self._alarm, idle_ms)
         try:
             with timer:
                 await self._consume(request, timer)
@@ -152,7 +162,7 @@ class Answer:
         self.give_up_calls(reason)
         self._stop = None
         if self._content():
-            self._run.emit(StreamReset(reason=reason))
+            self._emit(StreamReset(reason=reason))
         self._blocks.clear()
         self._text.clear()
         self._thinking.clear()
@@ -166,7 +176,7 @@ class Answer:
             if call.signature is not None:
                 self._signatures[call.id] = call.signature
         for event in self.seen():
-            self._run.emit(event)
+            self._emit(event)
 
     def end_with_calls(self) -> StreamResult:
         """End a broken answer with the calls that are complete; the others are given up."""
@@ -194,18 +204,21 @@ class Answer:
 
     async def _consume(self, request: InferenceRequest, timer: IdleTimer) -> None:
         feed, run, text = self._run.feed, self._run, self._text
+        is_held = self._is_held
         async with aclosing(self._opened(request)) as events:
             async for event in events:
                 if type(event) is Alive:
                     timer.is_fresh = timer.is_fresh or self._is_patient()
                     continue
-                timer.is_fresh = self.has_begun = True
+                timer.is_fresh = True
+                if not self.has_begun:
+                    self._begin()
                 self._alive_since = None
                 if type(event) is TextDelta:
                     if self._thinking:
                         self._close_block()
                     text.append(event.delta)
-                    if feed.readers:
+                    if feed.readers and not is_held:
                         run.emit(event)
                 else:
                     self._take(event)
@@ -213,6 +226,15 @@ class Answer:
                     timer.pause()
                     await feed.drain()
                     timer.resume()
+
+    def _begin(self) -> None:
+        self.has_begun = True
+        if self.on_begun is not None:
+            self.on_begun()
+
+    def _emit(self, event: AgentEvent) -> None:
+        if not self._is_held:
+            self._run.emit(event)
 
     def _is_patient(self) -> bool:
         """Whether a sign of life still counts: not for ever, if nothing else comes."""
@@ -236,13 +258,13 @@ class Answer:
                 if self._text:
                     self._close_block()
                 self._thinking.append(event.delta)
-                self._run.emit(event)
+                self._emit(event)
             case ToolCallStart():
                 self._open_call(event)
             case ToolCallDelta():
                 if event.id in self._calls and event.id not in self._refused:
                     self._calls[event.id][1].append(event.args_delta)
-                    self._run.emit(event)
+                    self._emit(event)
             case UsageReport(usage=usage):
                 self.usage = usage if self.usage is None else self.usage.plus(usage)
             case _:
@@ -274,19 +296,19 @@ class Answer:
             self._refused[event.id] = "a call has no id or no name"
         else:
             self._calls[event.id] = (event.name, [])
-            self._run.emit(event)
+            self._emit(event)
 
     def _sign(self, event: ThinkingSignature) -> None:
         if self._text:
             self._close_block()
         self._close_block(event)
         if event.signature is not None:
-            self._run.emit(ReasoningEncryptedValue(encrypted_value=event.signature))
+            self._emit(ReasoningEncryptedValue(encrypted_value=event.signature))
 
     def give_up_calls(self, reason: str) -> None:
         """Forget the calls of the stream before; whoever saw them begin learns that they ended."""
         for call_id, (name, _) in self._calls.items():
-            self._run.emit(ToolCallCancel(id=call_id, name=name, reason=reason))
+            self._emit(ToolCallCancel(id=call_id, name=name, reason=reason))
         self._calls.clear()
         self._refused.clear()
         self._signatures.clear()
@@ -327,6 +349,15 @@ class Answer:
             dropped_calls=tuple(self._refused.values()),
         )
 
+    def said(self) -> StreamResult:
+        """What it has said so far, for those who only watch: nothing is dropped for it."""
+        calls = (self._call(call_id) for call_id in self._calls)
+        return StreamResult(
+            content=self._content(),
+            tool_calls=tuple(call for call in calls if call is not None),
+            stop_reason=self._stop,
+        )
+
     def _call(self, call_id: str) -> ToolCall | None:
         name, parts = self._calls[call_id]
         text = "".join(parts)
@@ -340,4 +371,4 @@ class Answer:
     def _drop(self, call_id: str, problem: str) -> None:
         name, _ = self._calls.pop(call_id)
         self._refused[call_id] = problem
-        self._run.emit(ToolCallCancel(id=call_id, name=name, reason=problem))
+        self._emit(ToolCallCancel(id=call_id, name=name, reason=problem))

@@ -12,6 +12,7 @@ from awaken.contracts.identity import RunOrigin, derived_id
 from awaken.contracts.messages import user
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.tasks import BACKGROUND_TASKS, TaskInfo
+from awaken.contracts.tracing import CURRENT_TRACE
 
 from .run import Run, Share
 from .spending.ledgers import applicable, remaining
@@ -61,6 +62,8 @@ def child_request(
         task=task,
         session_id=identity.session_id,
         tenant_id=identity.tenant_id,
+        user_id=identity.user_id,
+        trace=CURRENT_TRACE.get(),
     )
 
 

@@ -76,9 +76,9 @@ class Children:
         self._leases = leases
 
     async def settled(
-        self, run: Run, child_id: str, request: Callable[[], Awaitable[RunRequest]]
+        self, run: Run, forwarder: ProgressForwarder, request: Callable[[], Awaitable[RunRequest]]
     ) -> RunRecord:
-        """The record of a child once it has ended or waits for somebody.
+        """The record of the forwarder's child once it has ended or waits for somebody.
 
         It is asked for if there is none of that id. Cancelling the run cancels the child.
 
@@ -86,7 +86,7 @@ class Children:
             BackendExecutionFailed: It cannot be begun: somebody else's run has its id or thread.
         """
         run.has_children = True
-        forwarder = ProgressForwarder(run, child_id)
+        child_id = forwarder.child_run_id
         while True:
             active = self._runs.active.of_thread(child_id)
             try:

@@ -22,11 +22,16 @@ from awaken.contracts.suspension import Ticket
 from .child_requests import agent_request
 from .children import Children
 from .delegate_tickets import questions_of_delegate, stop_child
+from .progress import ProgressForwarder
 from .run import Run
 
 
 async def delegated(
-    children: Children, run: Run, call_id: str, child_id: str, delegation: Delegation
+    children: Children,
+    run: Run,
+    call_id: str,
+    forwarder: ProgressForwarder,
+    delegation: Delegation,
 ) -> BackendRunResult:
     """What another agent makes of a prompt; returns when it ended or waits for somebody.
 
@@ -34,13 +39,14 @@ async def delegated(
         ExecutionBackendError: The agent cannot be asked.
     """
     agent_id, prompt, answer = delegation.agent_id, delegation.prompt, delegation.answer
+    child_id = forwarder.child_run_id
     # Only asked for when there is no child yet: one that was started may end, come what may.
     request = partial(agent_request, run, call_id, child_id, agent_id, prompt)
     try:
-        record = await children.settled(run, child_id, request)
+        record = await children.settled(run, forwarder, request)
         asked = questions_of_delegate(run.tickets.get(call_id))
         if answer is not None and await children.pass_on(record, answer, asked):
-            record = await children.settled(run, child_id, request)
+            record = await children.settled(run, forwarder, request)
     except ExecutionBackendError:
         # Nothing was started.
         raise

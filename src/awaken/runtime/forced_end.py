@@ -102,6 +102,8 @@ def never_begun(thread: Thread, dispatch: RunDispatch, ending: Ending) -> Commit
         lineage=request.lineage,
         task=request.task,
         tenant_id=present(request.tenant_id),
+        user_id=present(request.user_id),
+        trace=request.trace,
         origin=request.origin,
         run_mode=request.run_mode,
         adapter=request.adapter,

@@ -332,6 +332,8 @@ def _opened(request: RunRequest, now_ms: int) -> RunRecord:
         run_mode=request.run_mode,
         adapter=request.adapter,
         tenant_id=request.tenant_id,
+        user_id=request.user_id,
+        trace=request.trace,
         created_at=now_ms,
         started_at=now_ms,
         updated_at=now_ms,

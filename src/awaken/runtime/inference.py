@@ -9,6 +9,7 @@ from .attempts import Attempts
 from .checkpoints import StreamCheckpoints
 from .request import build_request
 from .run import Run
+from .screening import given_answer, screened_answer
 
 
 async def infer(run: Run) -> StreamResult:
@@ -20,15 +21,22 @@ async def infer(run: Run) -> StreamResult:
     Raises:
         ModelError: The provider failed.
     """
+    if (given := given_answer(run)) is not None:
+        _show_answer(run, given)
+        return given
     clock = run.services.clock
     began = clock.monotonic_ms()
     request = build_request(run)
+    # What is looked at before it is kept is not shown, nor written down, before that either.
+    is_held = bool(run.agent.env.answer_screens)
     heard, run.heard = run.heard, None
     if heard is not None:
         # Readers may have seen more than what was kept.
         run.emit(StreamReset(reason="the process that streamed the answer stopped"))
-    answer = run.streaming = Answer(run, run.agent.client)
-    kept = StreamCheckpoints(run) if run.journal.lease is not None else None
+    answer = Answer(run, run.agent.client, is_held=is_held)
+    run.streaming = None if is_held else answer
+    has_checkpoints = run.journal.lease is not None and not is_held
+    kept = StreamCheckpoints(run) if has_checkpoints else None
     attempts = Attempts(run, request, answer, kept)
     if kept is None:
         result = await attempts.whole_answer(heard)
@@ -36,7 +44,11 @@ async def infer(run: Run) -> StreamResult:
         async with kept:
             result = await attempts.whole_answer(heard)
     run.streaming = None
-    _log_answer(run, result)
+    if is_held:
+        result = screened_answer(run, result)
+        _show_answer(run, result)
+    else:
+        _log_answer(run, result)
     run.show(
         InferenceComplete(
             model=attempts.model,
@@ -45,6 +57,16 @@ async def infer(run: Run) -> StreamResult:
         )
     )
     return result
+
+
+def _show_answer(run: Run, result: StreamResult) -> None:
+    """Show an answer that nobody has seen coming, and keep it for the log."""
+    for event in block_events(result.content):
+        run.show(event)
+    for call in result.tool_calls:
+        run.show(ToolCallStart(id=call.id, name=call.name))
+    for call in result.tool_calls:
+        run.show(ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
 
 
 def _log_answer(run: Run, result: StreamResult) -> None:

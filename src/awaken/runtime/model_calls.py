@@ -1,15 +1,17 @@
 """One call of a model: chosen, reserved, made, and accounted for whatever becomes of it."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import msgspec
 
 from awaken.contracts.budgets import BudgetExceeded
 from awaken.contracts.inference import InferenceRequest, TokenUsage
+from awaken.contracts.instruments import ModelCall
 from awaken.contracts.model_errors import ModelError
 from awaken.contracts.models import ModelSpec
 
 from .answer import Answer
+from .instruments import watched
 from .resolution.models import ModelRoute
 from .routing import candidates, ordered, within
 from .run import Run
@@ -37,9 +39,11 @@ def _named_route(first: ModelRoute, name: str) -> ModelRoute:
 class ModelCalls:
     """The calls of one inference, one after another."""
 
-    __slots__ = ("_answer", "_has_reserved", "_run", "asked", "usage")
+    __slots__ = ("_answer", "_has_reserved", "_is_aside", "_run", "asked", "usage")
 
-    def __init__(self, run: Run, answer: Answer) -> None:
+    def __init__(self, run: Run, answer: Answer, *, is_aside: bool = False) -> None:
+        self._is_aside = is_aside
+        """Whether they say nothing about how long the run's own requests are."""
         self._run = run
         self._answer = answer
         self._has_reserved = False
@@ -66,8 +70,7 @@ class ModelCalls:
         wanted = _for_route(request, route) if held is None else held.request
         is_refused = False
         try:
-            call = self._answer.stream(route.client, wanted, _idle_ms(run, wanted))
-            await (call if held is None else in_time(held, call))
+            await self._stream(route, wanted, held)
         except ModelError as error:
             health.failed(route.id, error)
             is_refused = not self._answer.has_begun
@@ -79,6 +82,34 @@ class ModelCalls:
             health.succeeded(route.id)
         finally:
             await self._account(route, held, is_refused=is_refused)
+
+    async def _stream(
+        self, route: ModelRoute, request: InferenceRequest, held: Reservation | None
+    ) -> None:
+        run, answer = self._run, self._answer
+        call = answer.stream(route.client, request, _idle_ms(run, request))
+        timed = call if held is None else in_time(held, call)
+        if not run.instruments:
+            await timed
+            return
+        seen = ModelCall(
+            request=request,
+            model_id=route.id,
+            provider=route.client.name,
+            agent_id=run.agent.spec.id,
+            step=run.step,
+        )
+        with watched(run, lambda it: it.model_call(seen)) as watches:
+            answer.on_begun = partial(watches.tell, lambda it: it.begun())
+            try:
+                await timed
+            finally:
+                answer.on_begun = None
+            said, usage = answer.said(), answer.usage
+            if run.agent.env.answer_screens:
+                # Nobody has looked at it yet, and not all of it may be kept.
+                said = msgspec.structs.replace(said, content=(), tool_calls=())
+            watches.tell(lambda it: it.ended(said, usage))
 
     async def _booked(
         self, request: InferenceRequest, routes: tuple[ModelRoute, ...]
@@ -115,7 +146,7 @@ class ModelCalls:
             usage = priced(run, usage, route.spec)
             self.usage = usage.plus(self.usage)
             run.usage = run.usage.plus(usage)
-            if run.window is not None:
+            if run.window is not None and not self._is_aside:
                 run.window.observe(usage.prompt_tokens)
         if is_refused and usage is None:
             await release(run, held)

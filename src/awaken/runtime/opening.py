@@ -9,8 +9,10 @@ from awaken.contracts.plugins import RunStartContext
 from awaken.contracts.profile import ProfileAccess
 from awaken.contracts.state import StateCommand
 from awaken.contracts.tasks import PARENT
+from awaken.contracts.tracing import CURRENT_RUN
 
 from .contexts import phase_context
+from .instruments import tell_handover
 from .phases.commands import submit
 from .phases.runner import has_work, run_phase
 from .resolution.resolver import ResolvedAgent
@@ -80,6 +82,8 @@ async def switch_agent(run: Run) -> Blocked | None:
     keep_budgets(run)
     run.agent = agent
     run.identity = run.identity.speaking_as(wanted)
+    CURRENT_RUN.set(run.identity)
+    tell_handover(run, agent.spec)
     run.state.declare(agent.env.keys.values())
     await _activate(run, agent)
     return None

@@ -18,10 +18,12 @@ from awaken.contracts.backend_results import (
     backend_status,
 )
 from awaken.contracts.backends import check_delegate_request
+from awaken.contracts.content import Text
 from awaken.contracts.deltas import TextDelta
 from awaken.contracts.errors import AwakenError, StorageError
 from awaken.contracts.events import InferenceComplete
 from awaken.contracts.identity import RunOrigin
+from awaken.contracts.inference import StreamResult
 from awaken.contracts.lifecycle import (
     BehaviorRequested,
     Cancelled,
@@ -39,13 +41,15 @@ from awaken.contracts.runs import Waiting, WaitingReason
 from .aborting import abort_later, abort_now, order_abort
 from .backend_calls import delegate_request, root_request
 from .closing import end_step
-from .loop import run_loop
 from .remote_questions import Questions
 from .run import RemoteEnd, Run
+from .screening import screened_answer
+from .watching import watched_loop
 
 logger = logging.getLogger(__name__)
 
 QUESTION_CHARS = 4096
+WITHHELD = "[withheld: somebody would have to look at it first]"
 REMOTE = "remote"
 """The cause of a run that the other side has cancelled."""
 
@@ -73,7 +77,7 @@ async def execute_remote_root_lifecycle(run: Run) -> BackendRunResult:
         forget()
         return await _turn(run)
 
-    termination = await run_loop(run, turn)
+    termination = await watched_loop(run, turn)
     status, message = backend_status(termination)
     end = run.remote_end
     return BackendRunResult(
@@ -168,7 +172,8 @@ def _write(run: Run, result: BackendRunResult, duration_ms: int) -> None:
     output = result.output
     if output.text is None and result.response:
         output = BackendRunOutput(text=result.response, artifacts=output.artifacts, raw=output.raw)
-    if text := result.text:
+    text, output = _screened(run, result, output)
+    if text:
         run.show(TextDelta(delta=text))
         run.append(
             Message(
@@ -187,6 +192,26 @@ def _write(run: Run, result: BackendRunResult, duration_ms: int) -> None:
     run.remote_end = _end(result, output)
     run.is_step_over, run.verdict = True, result.termination
     end_step(run)
+
+
+def _screened(
+    run: Run, result: BackendRunResult, output: BackendRunOutput
+) -> tuple[str, BackendRunOutput]:
+    """What a remote agent has said, as the screens of the run leave it.
+
+    What a screen wants somebody to look at first is withheld: nobody can be asked here.
+    """
+    if not run.agent.env.answer_screens:
+        return result.text, output
+    text = _look_at(run, result.text)
+    rest = msgspec.json.encode([output.artifacts, output.raw]).decode()
+    kept = output if _look_at(run, rest) == rest else BackendRunOutput()
+    return text, BackendRunOutput(text=text, artifacts=kept.artifacts, raw=kept.raw)
+
+
+def _look_at(run: Run, text: str) -> str:
+    screened = screened_answer(run, StreamResult(content=(Text(text=text),)))
+    return WITHHELD if screened.tool_calls else screened.text
 
 
 def _end(result: BackendRunResult, output: BackendRunOutput) -> RemoteEnd:

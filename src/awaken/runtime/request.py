@@ -119,7 +119,8 @@ def _model_override(override: InferenceOverride) -> tuple[str, InferenceOverride
 
 def _use_up(run: Run) -> None:
     command = EMPTY_COMMAND
-    if run.state.get(CONTEXT_MESSAGES):
+    contexts = run.state.get(CONTEXT_MESSAGES).values()
+    if any(not it.persistent or it.consume_after_emit for it in contexts):
         command = command.update(CONTEXT_MESSAGES, ContextEmitted())
     if run.state.has(TOOL_FILTER):
         command = command.clear(TOOL_FILTER)
@@ -134,7 +135,11 @@ def _offered(tools: tuple[ModelTool, ...], filtered: ToolFilter) -> tuple[ModelT
         wanted = {tool_id for group in filtered.include_only for tool_id in group}
         tools = tuple(tool for tool in tools if tool.id in wanted)
     if filtered.excluded:
-        tools = tuple(tool for tool in tools if tool.id not in filtered.excluded)
+        hidden = frozenset(filtered.excluded)
+        tools = tuple(tool for tool in tools if tool.id not in hidden)
+    if filtered.last:
+        behind = frozenset(filtered.last)
+        tools = tuple(sorted(tools, key=lambda tool: tool.id in behind))
     return tools
 
 

@@ -17,10 +17,11 @@ from awaken.contracts.budgets import THREAD_LEDGER, Amount, Budget, OwnPrices, P
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.content import ContentBlock, text_of
 from awaken.contracts.dispatch import Release
-from awaken.contracts.errors import AwakenError, LeaseLost
+from awaken.contracts.errors import AwakenError, LeaseLost, PluginFailed
 from awaken.contracts.events import AgentEvent, StepStart
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.inference import InferenceRequest, TokenUsage
+from awaken.contracts.instruments import Instrument, InstrumentMaker
 from awaken.contracts.lifecycle import Cancelled, RunStatus, Termination
 from awaken.contracts.loop_state import PENDING_MESSAGES, RUN_LIFECYCLE, StopStats
 from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall
@@ -67,6 +68,8 @@ class Services:
     """Those that every run is held to."""
     may_rest: bool = True
     """Whether a run may be released while its tasks go on: somebody wakes it."""
+    instruments: list[InstrumentMaker] = field(default_factory=list)
+    """Those that watch every run that begins or goes on from now on."""
     commit_watchers: list[Callable[[Commit], None]] = field(default_factory=list)
     """Told of every commit of a run once it is durable; they must not raise."""
 
@@ -223,6 +226,10 @@ class Run:
     """Whether it started runs below it here."""
     shares: Mapping[str, Share] = field(default_factory=lambda: _NOTHING)
     """What runs below it were given of its budgets here, by their ids."""
+    asides: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by the tool call that asks the model something."""
+    instruments: tuple[Instrument, ...] = ()
+    """What watches it while it executes here."""
     remote_end: "RemoteEnd | None" = None
     """How the turn at a remote backend ended."""
 
@@ -312,6 +319,7 @@ class Run:
 
     def append_user(self, message: Message) -> None:
         """Add a message from outside, with an id and the run's mark."""
+        message = self._screened(message)
         marked = msgspec.structs.replace(
             message, id=message.id or self.services.ids.new_id(), metadata=self.metadata
         )
@@ -342,9 +350,28 @@ class Run:
         """
         held = self.state.get(PENDING_MESSAGES)
         known = {message.id for message in held if message.id}
-        fresh = tuple(message for message in messages if message.id not in known)
+        fresh = tuple(self._screened(it) for it in messages if it.id not in known)
         if fresh:
             self.state.update(PENDING_MESSAGES, (*held, *fresh))
+
+    def _screened(self, message: Message) -> Message:
+        """A message from outside as its screens leave it.
+
+        Raises:
+            PluginFailed: A screen failed; the message is not kept as it was.
+        """
+        for plugin, screen in self.agent.env.message_screens:
+            try:
+                message = screen(self.agent.env.prepared.get(plugin), message)
+            except Exception as error:
+                problem = f"raised {type(error).__name__}"
+                raise PluginFailed(
+                    what="A message screen", plugin=plugin, problem=problem
+                ) from error
+            if not isinstance(message, Message):
+                problem = f"returned {type(message).__name__}; return the message"
+                raise PluginFailed(what="A message screen", plugin=plugin, problem=problem)
+        return message
 
     def lose_lease(self) -> None:
         """Stop at once and write nothing more: somebody else has the thread."""

@@ -101,8 +101,7 @@ async def _prepare(run: Run) -> None:
     if has_work(run, Phase.STEP_START):
         await run_phase(run, Phase.STEP_START, phase_context(run, StepStartContext))
     if run.termination is None and has_work(run, Phase.BEFORE_INFERENCE):
-        offered = tuple(tool.id for tool in run.agent.model_tools)
-        context = phase_context(run, BeforeInferenceContext, tool_ids=offered)
+        context = phase_context(run, BeforeInferenceContext, tool_ids=run.agent.tool_ids)
         await run_phase(run, Phase.BEFORE_INFERENCE, context)
 
 

@@ -4,17 +4,22 @@ The ids of children are derived from the call's idempotency key, so that a call 
 after a crash finds what it has started and starts nothing twice.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from awaken.contracts.backend_results import BackendRunResult
 from awaken.contracts.identity import derived_id
 from awaken.contracts.inbox import AgentMessage, inbox_messages
+from awaken.contracts.inference import InferenceOverride, StreamResult
+from awaken.contracts.messages import Message
 from awaken.contracts.outbox import Letter, order_of
 from awaken.contracts.storage import OutboxEntry
 from awaken.contracts.sub_runs import (
     Delegation,
     DurableMessageRequest,
     FailedMessage,
+    Listener,
     SubRuns,
     TaskFunction,
 )
@@ -30,7 +35,9 @@ from .child_requests import agent_request, child_request, is_child
 from .children import Children
 from .delegating import delegated
 from .orders import entry_of
+from .progress import ProgressForwarder
 from .run import Run
+from .side_calls import side_answer
 from .task_desk import TaskDesk
 from .task_places import own_task, place_taken
 from .task_records import task_record
@@ -65,11 +72,24 @@ class CallRuns:
         self._key = key
         self._count = 0
 
-    async def delegate(self, delegation: Delegation) -> BackendRunResult:
+    async def delegate(
+        self, delegation: Delegation, listen: Listener | None = None
+    ) -> BackendRunResult:
         """Have another agent answer, in a run of its own; returns when it ended or waits."""
         self._count += 1
         child_id = derived_id(self._key, "delegate", delegation.agent_id, str(self._count))
-        return await delegated(self._children, self._run, self._call_id, child_id, delegation)
+        forwarder = ProgressForwarder(self._run, child_id, listen)
+        return await delegated(self._children, self._run, self._call_id, forwarder, delegation)
+
+    async def ask_model(
+        self,
+        messages: Sequence[Message],
+        *,
+        system: tuple[str, ...] = (),
+        overrides: InferenceOverride | None = None,
+    ) -> StreamResult:
+        """Ask the agent's model something on behalf of the call; the run pays for it."""
+        return await side_answer(self._run, messages, system, overrides)
 
     async def spawn(
         self, work: TaskFunction, task: TaskInfo, *, timeout_ms: int | None = None

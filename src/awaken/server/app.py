@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from typing import TypeVar
 
 from awaken.contracts.errors import AwakenError
 from awaken.services.view import Desk
@@ -21,6 +22,8 @@ from .operations import Operations
 from .table import RouteTable
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class ServerApp:
@@ -66,14 +69,26 @@ class ServerApp:
             self._desk.following.open()
             async with AsyncExitStack() as stack:
                 await self._open_runtime(stack)
-                watchers = self._desk.engine.services.commit_watchers
-                watchers.append(self.premises.observations.committed)
-                stack.callback(watchers.remove, self.premises.observations.committed)
+                self._observe(stack)
                 for protocol in self._protocols:
                     if protocol.lifespan is not None:
                         await stack.enter_async_context(protocol.lifespan(self._desk))
                 self._running = stack.pop_all()
             self.premises.is_draining = False
+
+    def _observe(self, stack: AsyncExitStack) -> None:
+        """Count what happens until the stack is closed."""
+        services, premises = self._desk.engine.services, self.premises
+        observations = premises.observations
+
+        def watch(watchers: list[T], *more: T) -> None:
+            for watcher in more:
+                watchers.append(watcher)
+                stack.callback(watchers.remove, watcher)
+
+        watch(services.commit_watchers, observations.committed)
+        watch(services.instruments, observations.instrument, premises.statistics.instrument)
+        watch(self._desk.control.mailbox_watchers, observations.mailbox)
 
     def drain(self) -> None:
         """Take nothing more and say so; what was begun goes on."""

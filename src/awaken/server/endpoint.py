@@ -10,6 +10,8 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from awaken.contracts.errors import AwakenError
+from awaken.contracts.tracing import trace_of
+from awaken.extensions.observability.statistics import RuntimeStatistics
 from awaken.services.view import Desk
 from awaken.transport.asgi import Bytes, Receive, Reply, Scope
 from awaken.transport.json_bodies import camel_aliases, decoded, misfit, spelled
@@ -38,6 +40,7 @@ class Premises:
         self.authenticator = authenticator
         self.config = config
         self.observations = Observations()
+        self.statistics = RuntimeStatistics(desk.clock)
         self.requests = Permits("requests", limits.requests, limits.requests_per_caller)
         self.streams = Permits("streams", limits.streams, limits.streams_per_caller)
         self.submits = Rates(limits.submits, desk.clock)
@@ -124,14 +127,16 @@ class Endpoint:
             check_id(value, premises.config.limits.id_chars)
         query = self._query(scope)
         body = await self._read(exchange.headers, receive) if route.body is not None else None
+        headers = exchange.headers
+        trace = trace_of(headers.get("traceparent"), headers.get("tracestate"))
         call = Call(
-            view=premises.desk.view(principal.tenant_id, principal.id),
+            view=premises.desk.view(principal.tenant_id, principal.id, trace),
             principal=principal,
             path=exchange.path,
-            headers=exchange.headers,
+            headers=headers,
             query=query,
             body=body,
-            base_url=_base_url(scope, exchange.headers),
+            base_url=_base_url(scope, headers),
             scope=scope,
         )
         return await route.handle(call)

@@ -1,12 +1,17 @@
-"""What this process counts: requests as they end, and runs by what they commit."""
+"""What this process counts: requests as they end, and runs by what they commit and do."""
 
-from awaken.contracts.events import InferenceComplete, RunFinish, ToolCallDone
-from awaken.contracts.lifecycle import TicketStatus
+from awaken.contracts.dispatch import RunDispatch
+from awaken.contracts.events import RunFinish, ToolCallDone
+from awaken.contracts.identity import RunIdentity
+from awaken.contracts.instruments import Instrument
+from awaken.contracts.lifecycle import Failed, TicketStatus
 from awaken.contracts.runs import RunRecord
+from awaken.contracts.specs import AgentSpec
 from awaken.contracts.storage import Commit
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.suspension import Ticket, ToolCallOutcome
 
 from .metrics import Counter, Family, Gauge, Histogram
+from .run_meter import RunMeter
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -22,18 +27,36 @@ class Observations:
         self.streams = Gauge("awaken_sse_connections", "Streams being read.")
         self.runs = Counter("awaken_runs_total", "Runs that ended or wait.", "outcome")
         self.run_durations = Histogram("awaken_run_duration_seconds", "Runs.", "outcome")
-        self.turns = Counter("awaken_inference_requests_total", "Model turns.", "model")
-        self.turn_durations = Histogram("awaken_inference_duration_seconds", "Turns.", "model")
-        self.tokens = Counter("awaken_inference_tokens_total", "Tokens.", "model", "type")
+        asked = ("model", "provider", "status")
+        self.turns = Counter("awaken_inference_requests_total", "Model calls.", *asked)
+        self.turn_durations = Histogram("awaken_inference_duration_seconds", "Calls.", *asked)
+        counted = ("model", "provider", "type")
+        self.tokens = Counter("awaken_inference_tokens_total", "Tokens.", *counted)
+        failed = ("model", "provider", "class")
+        self.turn_errors = Counter("awaken_inference_errors_total", "Failed calls.", *failed)
         self.tools = Counter("awaken_tool_calls_total", "Tool calls.", "tool", "status")
-        asked = ("action", "resume_mode")
-        self.suspensions = Counter("awaken_agent_suspensions_total", "Calls that wait.", *asked)
+        self.tool_durations = Histogram("awaken_tool_duration_seconds", "Tools.", "tool", "status")
+        self.tool_errors = Counter("awaken_tool_errors_total", "Failed.", "tool", "class")
+        wait = ("action", "resume_mode")
+        self.suspensions = Counter("awaken_agent_suspensions_total", "Calls that wait.", *wait)
+        self.handoffs = Counter("awaken_agent_handoffs_total", "Changes of agent.")
+        below = "awaken_agent_delegation"
+        self.delegations = Counter(f"{below}s_total", "Runs below others.", "status")
+        self.delegation_durations = Histogram(f"{below}_duration_seconds", "Runs below others.")
+        self.sessions = Histogram("awaken_agent_session_duration_seconds", "Runs while executed.")
+        self.errors = Counter("awaken_errors_total", "What failed.", "class")
+        self.mailbox = MailboxObservations()
         self.in_flight.add(0)
         self.streams.add(0)
 
     def families(self) -> list[Family]:
         """Everything that is counted."""
-        return list(vars(self).values())
+        own = [it for it in vars(self).values() if not isinstance(it, MailboxObservations)]
+        return [*own, *vars(self.mailbox).values()]
+
+    def instrument(self, run: RunIdentity, agent: AgentSpec) -> Instrument:
+        """Watch a run of this process."""
+        return RunMeter(self)
 
     def answered(self, method: str, route: str, status: int, ms: float) -> None:
         """Count a request that is over."""
@@ -44,29 +67,67 @@ class Observations:
     def committed(self, commit: Commit) -> None:
         """Count what a run of this process has made durable."""
         for event in commit.events:
-            if isinstance(event, InferenceComplete):
-                self._inferred(event)
-            elif isinstance(event, ToolCallDone):
-                self.tools.add(1, event.result.tool_name, event.outcome.value)
+            if isinstance(event, ToolCallDone):
+                self._called(event)
             elif isinstance(event, RunFinish) and commit.run and not event.awaits_tasks:
                 self._finished(event, commit.run)
         for ticket in commit.tickets:
             if ticket.status is TicketStatus.OPEN:
                 self._suspended(ticket)
 
-    def _inferred(self, event: InferenceComplete) -> None:
-        self.turns.add(1, event.model)
-        self.turn_durations.observe(event.duration_ms, event.model)
-        usage = event.usage
-        if usage is not None:
-            self.tokens.add(usage.prompt_tokens or 0, event.model, "prompt")
-            self.tokens.add(usage.completion_tokens or 0, event.model, "completion")
+    def failed(self, code: str) -> None:
+        """Count something that failed."""
+        self.errors.add(1, code)
+
+    def _called(self, event: ToolCallDone) -> None:
+        tool = event.result.tool_name
+        self.tools.add(1, tool, event.outcome.value)
+        if event.outcome is ToolCallOutcome.FAILED:
+            self.tool_errors.add(1, tool, event.result.error_class)
+            self.failed(event.result.error_class)
 
     def _finished(self, event: RunFinish, run: RunRecord) -> None:
         outcome = str(event.termination.__struct_config__.tag)
+        took = None if run.finished_at is None else run.finished_at - run.created_at
         self.runs.add(1, outcome)
-        if run.finished_at is not None:
-            self.run_durations.observe(run.finished_at - run.created_at, outcome)
+        if took is not None:
+            self.run_durations.observe(took, outcome)
+        if run.parent_run_id is not None:
+            self.delegations.add(1, outcome)
+            if took is not None:
+                self.delegation_durations.observe(took)
+        if isinstance(event.termination, Failed):
+            self.failed(event.termination.code)
 
     def _suspended(self, ticket: Ticket) -> None:
         self.suspensions.add(1, ticket.suspension.action, ticket.resume_mode.value)
+
+
+class MailboxObservations:
+    """How long the mailbox takes."""
+
+    def __init__(self) -> None:
+        did = ("operation", "result")
+        name = "awaken_mailbox_operation"
+        self.operations = Counter(f"{name}s_total", "Operations.", *did)
+        self.operation_durations = Histogram(f"{name}_duration_seconds", "Operations.", *did)
+        name = "awaken_mailbox_dispatch"
+        self.queued = Histogram(f"{name}_enqueue_to_start_seconds", "From submission.")
+        self.eligible = Histogram(f"{name}_eligible_to_start_seconds", "From when it was due.")
+        self.claimed = Histogram(f"{name}_claim_to_start_seconds", "From its claim.")
+        self.whole = Histogram(f"{name}_enqueue_to_complete_seconds", "Deliveries.", "outcome")
+        self.runtime = Histogram(f"{name}_runtime_seconds", "Executions.", "outcome")
+
+    def operated(self, operation: str, result: str, ms: int) -> None:
+        """Count an operation."""
+        self.operations.add(1, operation, result)
+        self.operation_durations.observe(ms, operation, result)
+
+    def delivered(self, dispatch: RunDispatch, outcome: str, started_ms: int, now_ms: int) -> None:
+        """Count a delivery. Clocks of stores and processes differ: nothing takes less than none."""
+        due = max(dispatch.available_at, dispatch.created_at)
+        self.queued.observe(max(0, started_ms - dispatch.created_at))
+        self.eligible.observe(max(0, started_ms - due))
+        self.claimed.observe(max(0, started_ms - dispatch.updated_at))
+        self.whole.observe(max(0, now_ms - dispatch.created_at), outcome)
+        self.runtime.observe(max(0, now_ms - started_ms), outcome)

@@ -9,6 +9,7 @@ from awaken.contracts.dispatch import DispatchStatus
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.queries import DispatchQuery
 from awaken.contracts.record import Record
+from awaken.extensions.observability.statistics import Statistics
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import Problem
 from awaken.transport.routes import Access, ApiRoute, Call
@@ -65,11 +66,13 @@ class Operations:
         asked = partial(get, access=Access.READ)
         free = partial(get, access=Access.OPEN)
         answers, works, runs = "Whether it answers.", "Whether it can work.", "What runs here."
+        took = "How long agents, models and tools took."
         return (
             free(path="/health/live", handle=self.live, summary=answers),
             free(path="/health", handle=self.health, summary=works, reply=Health),
             asked(path="/metrics", handle=self.metrics, summary="Numbers for Prometheus."),
             asked(path="/v1/system/info", handle=self.info, summary=runs, reply=SystemInfo),
+            asked(path="/v1/system/stats", handle=self.stats, summary=took, reply=Statistics),
         )
 
     async def live(self, _: Call) -> Reply:
@@ -89,10 +92,14 @@ class Operations:
 
     async def metrics(self, call: Call) -> Reply:
         """Say what was counted; only to those who may see every tenant."""
-        if call.principal.tenant_id is not None:
-            raise Problem(403, "forbidden", "The numbers are about all tenants together.")
+        _check_sees_all(call)
         families = self._premises.observations.families()
         return Bytes(200, exposition([*families, *await self._gauges()]), (_TEXT,))
+
+    async def stats(self, call: Call) -> Reply:
+        """Say how long things took over the last day; only to those who may see every tenant."""
+        _check_sees_all(call)
+        return as_json(self._premises.statistics.snapshot())
 
     async def info(self, call: Call) -> Reply:
         """Say what runs here."""
@@ -155,3 +162,8 @@ class Operations:
             # What is not known is left out; health says why.
             logger.warning("The store could not be counted", exc_info=True)
         return found
+
+
+def _check_sees_all(call: Call) -> None:
+    if call.principal.tenant_id is not None:
+        raise Problem(403, "forbidden", "The numbers are about all tenants together.")

@@ -20,6 +20,7 @@ from awaken.contracts.errors import (
     VersionConflict,
 )
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination, TicketStatus
+from awaken.contracts.mailbox import MailboxWatcher
 from awaken.contracts.messages import Message
 from awaken.contracts.runs import (
     DecisionReceipt,
@@ -60,6 +61,11 @@ class RunControl:
         self._on_queued = on_queued
         """Called when something was queued, which somebody must execute."""
         self._store = engine.store
+
+    @property
+    def mailbox_watchers(self) -> list[MailboxWatcher]:
+        """Those who hear how long the mailbox takes."""
+        return self._mailbox.services.watchers
 
     async def wait(self, run_id: str, timeout_ms: int | None) -> RunResult:
         """Wait until a run ends or waits for somebody, however often it changes hands.

@@ -28,6 +28,8 @@ def named_decision(
     if ticket is None:
         raise UnknownTicket(ticket_id=name)
     content = [ticket.ticket_id, given.action, given.result, given.arguments]
+    if given.remember is not None:
+        content.append(given.remember)
     decision_id = given.decision_id or digest(content)
     decision = msgspec.structs.replace(given, decision_id=decision_id, decided_by=decided_by)
     return ticket.ticket_id, decision

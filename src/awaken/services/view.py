@@ -30,6 +30,7 @@ from awaken.contracts.specs import AgentSpec
 from awaken.contracts.storage import DeleteStrategy, Store
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.threads import Thread
+from awaken.contracts.tracing import TraceContext
 from awaken.mailbox.receipts import SubmitReceipt
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.streams import EventReader
@@ -65,9 +66,14 @@ class Desk:
         """Small durable values, shared by all processes of the store."""
         return self.engine.services.profile
 
-    def view(self, tenant_id: str | None, principal_id: str = "anonymous") -> "TenantView":
+    def view(
+        self,
+        tenant_id: str | None,
+        principal_id: str = "anonymous",
+        trace: TraceContext | None = None,
+    ) -> "TenantView":
         """What somebody of a tenant can see; without one, everything."""
-        return TenantView(self, tenant_id, principal_id)
+        return TenantView(self, tenant_id, principal_id, trace)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +88,19 @@ class StartedRun:
 class TenantView(ThreadView):
     """The use cases of one tenant. Foreign objects are unknown here, whoever names them."""
 
-    __slots__ = ("_control", "_desk", "principal_id")
+    __slots__ = ("_control", "_desk", "principal_id", "trace")
 
-    def __init__(self, desk: Desk, tenant_id: str | None, principal_id: str) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        tenant_id: str | None,
+        principal_id: str,
+        trace: TraceContext | None = None,
+    ) -> None:
         super().__init__(desk.store, desk.clock, desk.ids, tenant_id)
         self.principal_id = principal_id
+        self.trace = trace
+        """Which trace of the caller its runs belong to, if their requests do not say."""
         self._desk = desk
         self._control = desk.control
 
@@ -298,9 +312,9 @@ class TenantView(ThreadView):
                     what=f"The number of {what}", size=size, limit=REQUEST_ITEMS_MAX
                 )
         self._check_agent(request.agent_id)
-        if self.tenant_id is None:
-            return request
-        return msgspec.structs.replace(request, tenant_id=self.tenant_id)
+        tenant_id = self.tenant_id or request.tenant_id
+        user_id, trace = self.principal_id, request.trace or self.trace
+        return msgspec.structs.replace(request, tenant_id=tenant_id, user_id=user_id, trace=trace)
 
     def _check_agent(self, agent_id: str | None) -> None:
         registries = self._desk.engine.registry.snapshot().registries

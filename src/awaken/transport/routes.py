@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from awaken.contracts.errors import CursorInvalid
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.suspension import Ticket, ToolCallResume
 from awaken.services.view import Desk, TenantView
 
 from .asgi import Bytes, Reply, Scope
@@ -83,15 +83,19 @@ class Call:
         if not self.principal.may(access):
             raise Problem(403, "forbidden", f"This needs the scope '{access.value}'.")
 
-    def check_may_answer(self, tickets: Iterable[Ticket]) -> None:
+    def check_may_answer(
+        self, tickets: Iterable[Ticket], decisions: Iterable[ToolCallResume]
+    ) -> None:
         """Refuse answers that are permissions of a caller that may not decide.
 
-        Whoever invokes an agent also gives the results of its own tools.
+        Whoever invokes an agent also gives the results of its own tools. An answer that is to be
+        remembered is more than a result, whatever was asked.
 
         Raises:
             Problem: The caller lacks the scope.
         """
-        if not all(it.is_question for it in tickets):
+        is_lasting = any(it.remember is not None for it in decisions)
+        if is_lasting or not all(it.is_question for it in tickets):
             self.require(Access.DECIDE)
 
     def cursor(self, asked: str | int | None = None) -> int | None:

@@ -48,9 +48,9 @@ def test_agents_come_from_a_file_and_answer_one_text(tmp_path: Path) -> None:
         (
             ["nobody", "hi"],
             None,
-            "Agent 'nobody' is not registered; known agents: budget, compact",
+            "Agent 'nobody' is not registered; known agents: a2ui, budget, compact",
         ),
-        (["nobody"], None, "Agent 'nobody' is not registered; known agents: budget, compact"),
+        (["nobody"], None, "Agent 'nobody' is not registered; known agents: a2ui, budget, compact"),
         (["a", "hi", "--app", "missing.py"], None, "'missing.py' is not a file"),
         (["a", "hi", "--app", "{app}"], "x = 1", "defines no agent"),
     ],

@@ -21,6 +21,7 @@ from awaken.contracts.backend_errors import (
 )
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.secrets import RedactedString
+from awaken.contracts.tracing import CURRENT_TRACE
 from awaken.outbound.guard import Outbound
 from awaken.outbound.sse import SseDecoder
 
@@ -162,7 +163,8 @@ class Channel:
         token = self.config.token
         if token is not None and not is_public:
             headers["Authorization"] = f"Bearer {token.reveal()}"
-        return headers
+        trace = CURRENT_TRACE.get()
+        return headers if trace is None else {**headers, **trace.headers}
 
     def _check_origin(self, url: str) -> None:
         if origin_of(url) != self.config.origin:

@@ -9,6 +9,7 @@ import msgspec
 from awaken.contracts import backend_errors as errors
 from awaken.contracts import backend_requests as asked
 from awaken.contracts.record import Record
+from awaken.contracts.tracing import CURRENT_TRACE
 
 from .config import Settings
 from .peer import Peer
@@ -150,7 +151,10 @@ class Turn:
         await self._save(session_id, self._request.run_identity.run_id)
         self._session_id = session_id
         self._progress.begin(session_id)
-        params = {"sessionId": session_id, "prompt": prompt}
+        params: dict[str, Any] = {"sessionId": session_id, "prompt": prompt}
+        trace = CURRENT_TRACE.get()
+        if trace is not None:
+            params["_meta"] = trace.headers
         return (await self._peer.ask("session/prompt", params, _Stop)).stop_reason
 
     async def _save(self, session_id: str, message_id: str | None) -> None:

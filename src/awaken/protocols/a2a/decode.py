@@ -12,6 +12,7 @@ import msgspec
 from awaken.contracts.content import ContentBlock, Text
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.messages import Message, Role
+from awaken.contracts.permissions import remember_of
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
 from awaken.outbound.guard import Outbound
 from awaken.services.decisions import names
@@ -123,10 +124,12 @@ def _named(path: str, form: dict[str, Any], tickets: Sequence[Ticket]) -> Sequen
 
 def _decision(path: str, form: dict[str, Any], ticket: Ticket) -> ToolCallResume:
     approved, reason = form.get("approved"), form.get("reason")
+    remember = remember_of(form.get("remember"))
     if is_permission(ticket) and not isinstance(approved, bool):
         raise Violations((f"{path}.approved", "must be true or false"))
     if approved is False:
         why = reason if isinstance(reason, str) else None
-        return ToolCallResume(decision_id="", action=DecisionAction.CANCEL, reason=why)
-    content = {key: value for key, value in form.items() if key != "callId"}
-    return ToolCallResume(decision_id="", result=form.get("result", content))
+        refused = DecisionAction.CANCEL
+        return ToolCallResume(decision_id="", action=refused, reason=why, remember=remember)
+    content = {key: value for key, value in form.items() if key not in ("callId", "remember")}
+    return ToolCallResume(decision_id="", result=form.get("result", content), remember=remember)

@@ -178,7 +178,7 @@ def _task_id(ask: Ask[SendMessage], message: WireMessage) -> str | None:
 async def _continued(ask: Ask[SendMessage], message: WireMessage, record: RunRecord) -> StartedRun:
     thread_id = record.thread_id
     tickets = await open_tickets(ask.view, record)
-    ask.call.check_may_answer(tickets)
+    ask.call.check_may_answer(tickets, ())
     is_here = present(message.context_id) in (None, thread_id)
     done = f"the task waits for nothing; begin a new one with contextId '{thread_id}'"
     checks = [
@@ -188,6 +188,7 @@ async def _continued(ask: Ask[SendMessage], message: WireMessage, record: RunRec
     ask.check(wrong(checks, "message."))
     said = RunRequest(messages=() if tickets else (user_message(message),))
     decisions = decisions_of(message, tickets) if tickets else {}
+    ask.call.check_may_answer(tickets, decisions.values())
     stream = await ask.view.decide_and_follow(record, decisions, said)
     return StartedRun(run_id=record.run_id, thread_id=thread_id, stream=stream)
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from awaken.contracts.content import ContentBlock, Text
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.messages import Message, user
@@ -42,6 +44,8 @@ class Prompt(Record, frozen=True, kw_only=True, rename="camel"):
 
     session_id: str
     prompt: tuple[Block, ...] = ()
+    meta: Any = msgspec.field(default=None, name="_meta")
+    """What is said besides, such as the trace that the prompt belongs to."""
 
 
 def message_of(prompt: Iterable[Block]) -> Message:

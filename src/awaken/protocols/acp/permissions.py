@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.errors import RunError
+from awaken.contracts.permissions import PermissionScope, Remember
 from awaken.contracts.profile import ProfileEntry, thread_scope
 from awaken.contracts.record import Record
 from awaken.contracts.suspension import DecisionAction, ResumeMode, Ticket, ToolCallResume
@@ -62,4 +63,5 @@ def _decision(option: str) -> ToolCallResume:
     action = DecisionAction.RESUME if is_allowed else DecisionAction.CANCEL
     policy = "always" if option in _ALWAYS else "once"
     result = {"kind": "permission_decision", "approved": is_allowed, "policy": policy}
-    return ToolCallResume(decision_id="", action=action, result=result)
+    remember = Remember(scope=PermissionScope.THREAD) if option in _ALWAYS else None
+    return ToolCallResume(decision_id="", action=action, result=result, remember=remember)

@@ -13,6 +13,7 @@ from awaken.contracts import lifecycle as ends
 from awaken.contracts.errors import AwakenError, InvalidInput, RunError, UsageError
 from awaken.contracts.runs import RunRequest
 from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.tracing import trace_in
 from awaken.services.following import EventStream
 from awaken.services.threads import ThreadEdit
 from awaken.services.view import TenantView
@@ -111,7 +112,11 @@ class Sessions:
         await self._view.thread(asked.session_id)
         said, adapter = message_of(asked.prompt), identity.Adapter.ACP
         request = RunRequest(
-            thread_id=asked.session_id, agent_id=self._agent(), messages=(said,), adapter=adapter
+            thread_id=asked.session_id,
+            agent_id=self._agent(),
+            messages=(said,),
+            adapter=adapter,
+            trace=trace_in(asked.meta),
         )
         started = await self._view.start(request)
         if cancelled.done():

@@ -8,6 +8,7 @@ import msgspec
 
 from awaken.contracts import content as stored
 from awaken.contracts.messages import Message, Role, Visibility, as_blocks, user
+from awaken.contracts.permissions import remember_of
 from awaken.contracts.record import Record
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
 from awaken.contracts.tools import EMPTY_PARAMETERS, ToolDescriptor
@@ -163,7 +164,9 @@ def _answer(entry: ResumeEntry) -> ToolCallResume:
     action = DecisionAction.CANCEL if is_refused else DecisionAction.RESUME
     why = str(given["reason"]) if "reason" in given else None
     told = ToolCallResume(decision_id="", action=action, result=entry.payload, reason=why)
-    return msgspec.structs.replace(told, arguments=given.get("editedArgs"))
+    return msgspec.structs.replace(
+        told, arguments=given.get("editedArgs"), remember=remember_of(given.get("remember"))
+    )
 
 
 def _result(message: ClientMessage) -> ToolCallResume:

@@ -13,6 +13,7 @@ import msgspec
 from awaken.contracts import content
 from awaken.contracts.identity import present
 from awaken.contracts.messages import Message, Role, Visibility, as_blocks
+from awaken.contracts.permissions import remember_of
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
 from awaken.contracts.tools import EMPTY_PARAMETERS, ToolDescriptor
 from awaken.services.decisions import names
@@ -64,9 +65,13 @@ def context_messages(state: Any) -> tuple[Message, ...]:
 
 
 def decisions_of(
-    messages: Iterable[UiMessage], waiting: Iterable[Ticket]
+    messages: Iterable[UiMessage], waiting: Iterable[Ticket], remember: Any = None
 ) -> dict[str, ToolCallResume]:
-    """The decisions on tickets that wait, by ticket id; of one call the latest part counts."""
+    """The decisions on tickets that wait, by ticket id; of one call the latest part counts.
+
+    What the request says about later calls holds for all its decisions: the client's own parts
+    have no place for it.
+    """
     ids = {name: it.ticket_id for it in waiting for name in names(it)}
     found: dict[str, ToolCallResume | None] = {}
     for part in (part for it in messages if it.role == "assistant" for part in it.parts):
@@ -75,7 +80,12 @@ def decisions_of(
         ticket_id = ids.get(asked if isinstance(asked, str) else part.tool_call_id or "")
         if is_call and ticket_id is not None and not _is_ours(part):
             found[ticket_id] = _decision(part)
-    return {ticket_id: it for ticket_id, it in found.items() if it is not None}
+    held = remember_of(remember)
+    return {
+        ticket_id: msgspec.structs.replace(it, remember=held)
+        for ticket_id, it in found.items()
+        if it is not None
+    }
 
 
 def tool_descriptors(tools: UiTools) -> tuple[ToolDescriptor, ...]:

@@ -66,7 +66,7 @@ async def chat(call: Call) -> Reply:
         frontend_tools=tool_descriptors(body.tools),
         adapter=Adapter.AI_SDK,
     )
-    if decisions := decisions_of(body.messages, tickets):
+    if decisions := decisions_of(body.messages, tickets, body.remember):
         return await _decided(call, request, tickets, decisions)
     if not news:
         changed = present(body.message_id)
@@ -124,7 +124,8 @@ async def _decided(
     decisions: Mapping[str, ToolCallResume],
 ) -> Reply:
     """Let a run go on with decisions; new messages come after them, in a new UI message."""
-    call.check_may_answer(it for it in tickets if decisions.keys() & names(it))
+    meant = [it for it in tickets if decisions.keys() & names(it)]
+    call.check_may_answer(meant, decisions.values())
     view, run = call.view, await call.view.run(tickets[0].run_id)
     stream = await view.decide_and_follow(run, decisions, request)
     if not request.messages:

@@ -58,4 +58,6 @@ class ChatRequest(Record, frozen=True, kw_only=True, rename="camel"):
     """The message that the client has changed, if it has."""
     state: Any = None
     """What the agent should know of the client, for this turn."""
+    remember: Any = None
+    """Whether the approvals in the request hold for later calls as well: a scope."""
     tools: UiTools = ()

@@ -24,6 +24,7 @@ from awaken.contracts.messages import user
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.tracing import trace_in
 from awaken.services.following import EventStream
 from awaken.services.view import TenantView
 
@@ -81,6 +82,7 @@ class AgentCall:
             thread_id=arguments.thread_id,
             messages=(user(arguments.message),),
             adapter=Adapter.MCP,
+            trace=trace_in(self._params.meta),
         )
         call = caller_of(self._ctx).link.opened(str(self._ctx.request_id))
         # A call that is cut off here has its run, or has none; never one that nobody knows of.

@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 from mcp_types import ElicitRequestFormParams, ElicitResult
 from pydantic import ValidationError
 
+from awaken.contracts.permissions import PermissionScope, Remember
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
 from awaken.transport.routes import Access
 
@@ -14,6 +16,8 @@ from .callers import Context, caller_of
 _PRIMITIVES = ("string", "number", "integer", "boolean")
 _MESSAGE = {"type": "string", "minLength": 1}
 _DECISION = {"type": "string", "title": "Decision", "enum": ["approve", "deny"]}
+_SCOPES = tuple(PermissionScope)
+_REMEMBER = {"type": "string", "title": "For how long", "enum": list(_SCOPES), "default": "once"}
 
 
 def keyed(ctx: Context, tickets: Sequence[Ticket]) -> dict[str, Ticket]:
@@ -62,7 +66,10 @@ def _decision(ticket: Ticket, answer: Any) -> ToolCallResume | None:
     wanted = ticket.suspension.response_schema
     if wanted is None:
         approved = ToolCallResume(decision_id="", result={"approved": True})
-        return approved if content["decision"] == "approve" else refused
+        told = approved if content["decision"] == "approve" else refused
+        scope = content.get("remember")
+        remember = Remember(scope=PermissionScope(scope)) if scope in _SCOPES else None
+        return msgspec.structs.replace(told, remember=remember)
     result = content["answer"] if wanted.get("type") in _PRIMITIVES else dict(content)
     return ToolCallResume(decision_id="", result=result)
 
@@ -95,7 +102,10 @@ def _schema(ticket: Ticket) -> dict[str, Any] | None:
     """The form's schema; None when the ticket wants more than a form can hold."""
     wanted = ticket.suspension.response_schema
     if wanted is None:
-        return _object(decision=_DECISION)
+        schema = _object(decision=_DECISION)
+        if ticket.asked_by:
+            schema["properties"]["remember"] = _REMEMBER
+        return schema
     if wanted.get("type") in _PRIMITIVES:
         return _object(answer=wanted)
     fields = wanted.get("properties")

@@ -8,6 +8,7 @@ from msgspec import Meta
 from awaken.contracts.content import Audio, Document, Image, Text, Video
 from awaken.contracts.dispatch import InputMode
 from awaken.contracts.messages import Message, Role, as_blocks
+from awaken.contracts.permissions import Remember
 from awaken.contracts.record import Record
 from awaken.contracts.suspension import DecisionAction, ToolCallResume
 from awaken.transport.problems import Problem
@@ -81,6 +82,8 @@ class TicketDecision(Record, frozen=True, kw_only=True):
     reason: str | None = None
     arguments: Any = None
     """Edited arguments of the call."""
+    remember: Remember | None = None
+    """Whether the decision holds for later calls as well."""
     decision_id: Id | None = None
     """Absent, it is made from the decision: the same one again counts once."""
 
@@ -99,6 +102,7 @@ class TicketDecision(Record, frozen=True, kw_only=True):
             result=self.payload,
             reason=self.reason,
             arguments=self.arguments,
+            remember=self.remember,
         )
 
 

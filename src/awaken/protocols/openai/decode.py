@@ -7,6 +7,7 @@ import msgspec
 from awaken.contracts import identity, inference, runs, tools
 from awaken.contracts.content import ContentBlock, Text, text_of
 from awaken.contracts.messages import Message, Role, ToolCall, assistant, tool_answer, user
+from awaken.contracts.permissions import remember_of
 from awaken.contracts.suspension import DecisionAction, ToolCallResume
 from awaken.transport.media import inline, linked
 
@@ -53,7 +54,8 @@ def approvals_of(items: Input) -> Mapping[str, ToolCallResume]:
 def _approval(item: Item) -> ToolCallResume:
     action = DecisionAction.RESUME if item.approve else DecisionAction.CANCEL
     result = {"approved": item.approve, "reason": item.reason}
-    return ToolCallResume(decision_id="", action=action, result=result, reason=item.reason)
+    told = ToolCallResume(decision_id="", action=action, result=result, reason=item.reason)
+    return msgspec.structs.replace(told, remember=remember_of(item.remember))
 
 
 def _messages(items: Sequence[Item]) -> Iterator[Message]:

@@ -117,7 +117,7 @@ def _decision(call: Call, ticket: Ticket, answers: Answers) -> ToolCallResume:
     given = answers.get(public) or answers.get(ticket.call_id)
     if given is None:
         raise bad_request(f"No tool output found for function call {public}.", "missing_output")
-    call.check_may_answer([ticket])
+    call.check_may_answer([ticket], [given])
     return given
 
 

@@ -66,6 +66,8 @@ class Item(Record, frozen=True, kw_only=True):
     output: Content = None
     approval_request_id: str = ""
     approve: bool = False
+    remember: Any = None
+    """Whether the approval holds for later calls as well; our own addition."""
     reason: str | None = None
     tool_calls: tuple[Tool, ...] | None = None
     tool_call_id: str = ""

@@ -21,6 +21,7 @@ from awaken.contracts.model_errors import (
 )
 from awaken.contracts.models import ProviderSpec
 from awaken.contracts.secrets import RedactedString
+from awaken.contracts.tracing import CURRENT_TRACE
 from awaken.outbound.pool import CONNECT_S, HttpPool
 from awaken.providers.http.failures import retry_after_ms
 from awaken.providers.http.transport import (
@@ -115,11 +116,13 @@ class BedrockClient:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=seconds)
         frames, decoder, received = FrameDecoder(), ConverseDecoder(), 0
         broken: ModelError | None = None
+        trace = CURRENT_TRACE.get()
+        traced = {} if trace is None else trace.headers
         try:
             async with self._pool.session().post(
                 URL(url, encoded=True),  # The signature is for the address as it stands.
                 data=body,
-                headers={**_HEADERS, **headers},
+                headers={**_HEADERS, **traced, **headers},
                 timeout=timeout,
                 allow_redirects=False,
                 proxy=self._pool.proxy_of(url),

@@ -16,6 +16,7 @@ from awaken.contracts.model_errors import (
 )
 from awaken.contracts.models import ProviderSpec
 from awaken.contracts.secrets import RedactedString
+from awaken.contracts.tracing import CURRENT_TRACE
 from awaken.outbound.pool import CONNECT_S, HttpPool
 from awaken.outbound.sse import SseDecoder
 
@@ -101,12 +102,13 @@ class HttpModelClient:
     def _posted(
         self, request: InferenceRequest, key: RedactedString | None
     ) -> "_RequestContextManager":
-        wire = self._codec.encode(request)
+        wire, trace = self._codec.encode(request), CURRENT_TRACE.get()
+        traced = {} if trace is None else trace.headers
         url = self._address.url + wire.path
         return self._pool.session().post(
             url,
             data=wire.body,
-            headers={**_HEADERS, **self._codec.headers(key)},
+            headers={**_HEADERS, **traced, **self._codec.headers(key)},
             timeout=self._timeout,
             allow_redirects=False,
             proxy=self._pool.proxy_of(url),

@@ -63,8 +63,12 @@ async def _execute(run: Run, entry: QueuedAction, context: PhaseContext) -> Effe
     try:
         plugin, spec, handler = run.agent.env.actions[entry.action.key]
         payload = msgspec.convert(entry.action.payload, spec.payload_type)
-        snapshot, own = run.state.snapshot(), run.own.get(plugin)
-        fresh = msgspec.structs.replace(context, snapshot=snapshot, own=own)
+        fresh = msgspec.structs.replace(
+            context,
+            snapshot=run.state.snapshot(),
+            own=run.own.get(plugin),
+            prepared=run.agent.env.prepared.get(plugin),
+        )
         command = await handler(fresh, payload) or StateCommand()
         return await submit(run, command.extend(done))
     except Exception as error:

@@ -136,7 +136,10 @@ def _merged(commands: Sequence[StateCommand]) -> tuple[StateCommand, list[int]]:
 
 def _seen_by(run: Run, plugin: str, context: PhaseContext) -> PhaseContext:
     own: Any = run.own.get(plugin)
-    return context if own is None else msgspec.structs.replace(context, own=own)
+    prepared: Any = run.agent.env.prepared.get(plugin)
+    if own is None and prepared is None:
+        return context
+    return msgspec.structs.replace(context, own=own, prepared=prepared)
 
 
 def _fresh(run: Run, context: PhaseContext) -> PhaseContext:

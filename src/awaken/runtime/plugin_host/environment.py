@@ -1,14 +1,17 @@
 """The compiled environment of an agent: every hook chain ready, nothing looked up per step."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from awaken.contracts.errors import (
+    AwakenError,
     DuplicateRegistration,
     HandlerAlreadyRegistered,
+    InvalidPluginConfig,
     KeyAlreadyRegistered,
 )
 from awaken.contracts.identity import RunIdentity
+from awaken.contracts.instruments import InstrumentMaker
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import (
     ActionHandler,
@@ -20,9 +23,10 @@ from awaken.contracts.plugins import (
     ToolGate,
 )
 from awaken.contracts.profile import ProfileKey
+from awaken.contracts.screens import AnswerScreen, MessageScreen, ValueScreen
 from awaken.contracts.specs import AgentSpec
 from awaken.contracts.state import EffectSpec, ScheduledActionSpec, StateKey
-from awaken.contracts.tools import Tool
+from awaken.contracts.tools import Tool, ToolDescriptor
 
 from .registrar import Registrations
 
@@ -32,12 +36,13 @@ class ExecutionEnv:
 
     The filter switches behaviour off (hooks, gates, observers, tools, transforms); structure
     (keys, handlers, profile keys) is always there, because stored state may need it. The
-    runtime's own plugins are exempt from the filter.
+    runtime's own plugins, and those that every agent has, are exempt from the filter.
     """
 
     __slots__ = (
-        "actions", "activated", "effects", "gates", "hooks", "keys", "observers",
-        "plugins", "profile_keys", "tools", "transforms",
+        "actions", "activated", "answer_screens", "effects", "gates", "hooks", "instruments",
+        "keys", "message_screens", "observers", "offered_by", "plugins", "prepared", "profile_keys",
+        "result_screens", "tools", "transforms",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -52,7 +57,15 @@ class ExecutionEnv:
         self.actions: dict[str, tuple[str, ScheduledActionSpec[Any], ActionHandler]] = {}
         self.effects: dict[str, tuple[EffectSpec[Any], EffectHandler]] = {}
         self.tools: dict[str, Tool] = {}
+        self.offered_by: dict[str, str] = {}
+        """The plugin of each of the tools."""
         self.transforms: list[tuple[str, RequestTransform]] = []
+        self.message_screens: list[tuple[str, MessageScreen]] = []
+        self.result_screens: list[tuple[str, ValueScreen]] = []
+        self.answer_screens: list[tuple[str, AnswerScreen]] = []
+        self.instruments: list[tuple[str, InstrumentMaker]] = []
+        self.prepared: dict[str, Any] = {}
+        """What plugins have made of the agent's configuration, by plugin name."""
 
     @classmethod
     def compiled(
@@ -60,6 +73,7 @@ class ExecutionEnv:
         plugins: Sequence[Plugin],
         *,
         active: Collection[str] = (),
+        everywhere: Collection[str] = (),
         runtime_owned: Sequence[Plugin] = (),
     ) -> "ExecutionEnv":
         """Collect the plugins' declarations.
@@ -77,13 +91,41 @@ class ExecutionEnv:
         for plugin in runtime_owned:
             env._add(plugin, is_active=True)
         for plugin in plugins:
-            env._add(plugin, is_active=not active or plugin.name in active)
+            is_chosen = plugin.name in active or plugin.name in everywhere
+            env._add(plugin, is_active=not active or is_chosen)
         return env
 
     @property
     def has_behaviour(self) -> bool:
         """Whether any plugin acts on runs, so that somebody could look at a run's state."""
         return bool(self.hooks or self.observers or self.gates)
+
+    def prepare(self, agent: AgentSpec, tools: Mapping[str, Tool]) -> None:
+        """Let every plugin check and compile what the agent's configuration says to it.
+
+        Raises:
+            InvalidPluginConfig: A plugin cannot use it.
+        """
+        described: dict[str, ToolDescriptor] = {}
+        for plugin in self.plugins:
+            if type(plugin).prepare is Plugin.prepare:
+                continue
+            described = described or {name: tool.descriptor for name, tool in tools.items()}
+            try:
+                made = plugin.prepare(agent, described)
+            except AwakenError:
+                raise
+            except Exception as error:
+                problem = f"prepare() raised {type(error).__name__}: {error}"
+                raise InvalidPluginConfig(
+                    section=plugin.name, agent_id=agent.id, problem=problem
+                ) from error
+            if made is not None:
+                self.prepared[plugin.name] = made
+
+    def prepared_for(self, tool_id: str) -> Any:
+        """What the plugin that offers a tool has prepared, or None."""
+        return self.prepared.get(self.offered_by.get(tool_id, ""))
 
     def own_objects(self, run: RunIdentity, agent: AgentSpec) -> dict[str, Any]:
         """Let every plugin make its object for one run."""
@@ -127,10 +169,15 @@ class ExecutionEnv:
             self.observers.setdefault(phase, []).append((name, observer))
         self.gates.extend((name, gate) for gate in declared.gates)
         self.transforms.extend((name, transform) for transform in declared.transforms)
+        self.message_screens.extend((name, screen) for screen in declared.message_screens)
+        self.result_screens.extend((name, screen) for screen in declared.result_screens)
+        self.answer_screens.extend((name, screen) for screen in declared.answer_screens)
+        self.instruments.extend((name, maker) for maker in declared.instruments)
         for tool_id, tool in declared.tools.items():
             if tool_id in self.tools:
                 raise DuplicateRegistration(kind="Tool", name=tool_id)
             self.tools[tool_id] = tool
+            self.offered_by[tool_id] = name
 
 
 def _takes_part(plugin: Plugin) -> bool:

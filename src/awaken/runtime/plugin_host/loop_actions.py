@@ -25,6 +25,7 @@ from awaken.contracts.loop_state import (
 )
 from awaken.contracts.models import RetryPolicy
 from awaken.contracts.plugins import ConfigSection, PhaseContext, Plugin, PluginRegistrar
+from awaken.contracts.screens import ANSWER_STEP, STEP_ANSWER, StepAnswer
 from awaken.contracts.state import StateCommand
 
 
@@ -48,6 +49,7 @@ class LoopActions(Plugin):
         registrar.action(SET_INFERENCE_OVERRIDE, set_inference_override)
         registrar.action(EXCLUDE_TOOL, exclude_tool)
         registrar.action(INCLUDE_ONLY_TOOLS, include_only_tools)
+        registrar.action(ANSWER_STEP, answer_step)
 
 
 async def add_context_message(context: PhaseContext, message: ContextMessage) -> StateCommand:
@@ -84,3 +86,8 @@ async def exclude_tool(_context: PhaseContext, tool_id: str) -> StateCommand:
 async def include_only_tools(_context: PhaseContext, tool_ids: tuple[str, ...]) -> StateCommand:
     """Offer only these tools in this step; several lists add up."""
     return StateCommand().update(TOOL_FILTER, ToolFilter(include_only=(tool_ids,)))
+
+
+async def answer_step(_context: PhaseContext, answer: StepAnswer) -> StateCommand:
+    """Give an answer in the place of the model's."""
+    return StateCommand().update(STEP_ANSWER, answer)

@@ -9,6 +9,7 @@ from awaken.contracts.errors import (
     InvalidSpec,
     KeyAlreadyRegistered,
 )
+from awaken.contracts.instruments import InstrumentMaker
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import (
     ActionHandler,
@@ -28,6 +29,7 @@ from awaken.contracts.plugins import (
     ToolPolicy,
 )
 from awaken.contracts.profile import ProfileKey
+from awaken.contracts.screens import AnswerScreen, MessageScreen, ValueScreen
 from awaken.contracts.state import EffectSpec, ScheduledActionSpec, StateKey
 from awaken.contracts.tools import Tool
 
@@ -52,6 +54,10 @@ class Registrations:
         self.effects: dict[str, tuple[EffectSpec[Any], EffectHandler]] = {}
         self.tools: dict[str, Tool] = {}
         self.transforms: list[RequestTransform] = []
+        self.message_screens: list[MessageScreen] = []
+        self.result_screens: list[ValueScreen] = []
+        self.answer_screens: list[AnswerScreen] = []
+        self.instruments: list[InstrumentMaker] = []
 
     def key(self, key: StateKey[Any, Any], *, retain_on_uninstall: bool = False) -> None:
         """Declare a state key."""
@@ -102,6 +108,22 @@ class Registrations:
     def transform(self, transform: RequestTransform) -> None:
         """Rewrite requests."""
         self.transforms.append(transform)
+
+    def screen_messages(self, screen: MessageScreen) -> None:
+        """Look at messages before they enter the transcript."""
+        self.message_screens.append(screen)
+
+    def screen_results(self, screen: ValueScreen) -> None:
+        """Look at what tools give back before it is kept."""
+        self.result_screens.append(screen)
+
+    def screen_answers(self, screen: AnswerScreen) -> None:
+        """Look at what models say before it is kept or shown."""
+        self.answer_screens.append(screen)
+
+    def instrument(self, maker: InstrumentMaker) -> None:
+        """Watch runs that begin with this agent."""
+        self.instruments.append(maker)
 
     def _checked_phase(self, phase: Phase) -> Phase:
         what = f"Plugin '{self.plugin_name}'"

@@ -39,6 +39,8 @@ class RegistrySet:
     plugins: Mapping[str, Plugin] = field(default_factory=dict)
     backends: Mapping[str, ExecutionBackend | ExecutionBackendFactory] = field(default_factory=dict)
 
+    everywhere: tuple[str, ...] = ()
+    """The plugins that every agent has, before its own."""
     local_name: str = LOCAL_NAME
     """What the agents of this process are called where registries are named."""
     remotes: Mapping[str, str] = field(default_factory=dict)

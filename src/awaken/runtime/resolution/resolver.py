@@ -44,6 +44,7 @@ class ResolvedAgent:
     tools: Mapping[str, Tool]
     model_tools: tuple[ModelTool, ...]
     """Sorted by id, so that requests are byte-stable."""
+    tool_ids: tuple[str, ...]
     env: ExecutionEnv
     stop_rules: StopRules
     retry: RetryPolicy
@@ -83,7 +84,9 @@ class ResolvedAgent:
         if not added:
             return self
         tools = {**self.tools, **added}
-        return replace(self, tools=tools, model_tools=_model_tools(tools))
+        return replace(
+            self, tools=tools, model_tools=_model_tools(tools), tool_ids=tuple(sorted(tools))
+        )
 
 
 def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
@@ -104,9 +107,13 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
     _check_sections(spec, (LoopActions(), *plugins))
     _check_delegates(registries, spec)
     env = ExecutionEnv.compiled(
-        plugins, active=spec.active_hook_filter, runtime_owned=(LoopActions(),)
+        plugins,
+        active=spec.active_hook_filter,
+        everywhere=registries.everywhere,
+        runtime_owned=(LoopActions(),),
     )
     tools, diagnostics = _tools(registries, source, env)
+    env.prepare(spec, tools)
     effort = spec.reasoning_effort
     return ResolvedAgent(
         spec=spec,
@@ -116,6 +123,7 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
         system=(spec.system_prompt,) if spec.system_prompt else (),
         tools=tools,
         model_tools=_model_tools(tools),
+        tool_ids=tuple(sorted(tools)),
         env=env,
         stop_rules=StopRules.of(spec),
         overrides=InferenceOverride(reasoning_effort=effort) if effort is not None else None,
@@ -150,7 +158,9 @@ def _unknown_agent(agent_id: str, known: str) -> UnknownAgent:
 def _plugins(registries: RegistrySet, source: AgentSource) -> tuple[Plugin, ...]:
     own = {plugin.name: plugin for plugin in source.plugins}
     found = []
-    for plugin_id in source.spec.plugin_ids:
+    for plugin_id in dict.fromkeys((*registries.everywhere, *source.spec.plugin_ids)):
+        if plugin_id in own and plugin_id in registries.everywhere:
+            raise DuplicateRegistration(kind="Plugin", name=plugin_id)
         plugin = own.get(plugin_id) or registries.plugins.get(plugin_id)
         if plugin is None:
             raise UnknownReference(

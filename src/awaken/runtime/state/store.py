@@ -195,7 +195,9 @@ class StateStore:
         values = {
             name: msgspec.to_builtins(value)
             for name, value in self._values.items()
-            if (key := self._keys.get(name)) is not None and (key.persistent or key in more)
+            if (key := self._keys.get(name)) is not None
+            and (key.persistent or key in more)
+            and not key.private
         }
         return {"revision": self.revision, "extensions": values}
 

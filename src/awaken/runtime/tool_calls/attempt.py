@@ -31,7 +31,9 @@ from awaken.contracts.tools import (
     ToolOutput,
     ToolTimeout,
 )
+from awaken.runtime.instruments import watched
 from awaken.runtime.run import Run
+from awaken.runtime.screening import screened_event, screened_result
 
 from .results import kept
 
@@ -116,8 +118,11 @@ class _Channel:
 
     def _show(self, event: AgentEvent) -> None:
         attempt = self._attempt()
-        if attempt is not None and attempt.output is None:
-            self._run.emit(event)
+        if attempt is None or attempt.output is not None:
+            return
+        shown = screened_event(self._run, event) if self._run.agent.env.result_screens else event
+        if shown is not None:
+            self._run.emit(shown)
 
 
 def prepared(run: Run, call: ToolCall, resume: ToolCallResume | None = None) -> Attempt:
@@ -169,12 +174,23 @@ def finished(run: Run, attempt: Attempt) -> ToolRecord:
 
 async def perform(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolOutput:
     """Run the tool on a snapshot; what a late one returns or raises is ignored."""
+    if not run.instruments:
+        return await _performed(run, attempt, snapshot)
+    assert attempt.tool is not None
+    call, descriptor, number = attempt.call, attempt.tool.descriptor, attempt.number
+    with watched(run, lambda it: it.tool_call(call, descriptor, number)) as watches:
+        output = await _performed(run, attempt, snapshot)
+        watches.tell(lambda it: it.ended(output.result))
+        return output
+
+
+async def _performed(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolOutput:
     call = attempt.call
     attempt.updates = ()
     try:
         output = storable(run, attempt, await _executed(run, attempt, snapshot))
     except ToolError as error:
-        output = failed(call.name, error)
+        output = _screened(run, failed(call.name, error))
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if not attempt.is_late and (task is None or task.cancelling()):
@@ -185,11 +201,16 @@ async def perform(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolOutput:
     except BaseException as error:  # A tool that wants to exit must not take its host along.
         if not isinstance(error, AwakenError):
             logger.warning("Tool '%s' raised.", call.name, exc_info=True)
-        output = failed(call.name, ToolError(f"{type(error).__name__}: {error}"))
+        output = _screened(run, failed(call.name, ToolError(f"{type(error).__name__}: {error}")))
     if attempt.is_late:
         attempt.updates = ()
         return timed_out(run, attempt)
     return output
+
+
+def _screened(run: Run, output: ToolOutput) -> ToolOutput:
+    result = screened_result(run, output.result)
+    return output if result is output.result else ToolOutput(result=result)
 
 
 async def _executed(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolOutput:
@@ -282,11 +303,14 @@ def context_of(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolContext:
         channel=_Channel(run, attempt),
     )
     context.profile = run.profile
+    context.prepared = run.agent.env.prepared_for(call.name)
     if attempt.resume is not None:
         ticket = run.tickets.get(call.id)
         context.resume = attempt.resume
         if ticket is not None:
-            context.resume = ticket.held or attempt.resume
+            # Whoever let the call pass a gate has not answered what the tool itself may ask.
+            is_pass = bool(ticket.asked_by) and ticket.resume_mode is ResumeMode.REPLAY_TOOL_CALL
+            context.resume = ticket.held or (None if is_pass else attempt.resume)
             context.suspension_id = ticket.suspension.id or None
             context.suspension_reason = ticket.suspension.action or None
     return context

@@ -32,6 +32,7 @@ async def ask_gates(
     for plugin, gate in run.agent.env.gates:
         context = tool_phase_context(run, ToolGateContext, call, resume)
         context.own = run.own.get(plugin)
+        context.prepared = run.agent.env.prepared.get(plugin)
         try:
             async with asyncio.timeout(run.services.limits.hook_ms / 1000):
                 decision = _checked(plugin, await gate(context))

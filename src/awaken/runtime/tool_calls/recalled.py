@@ -117,9 +117,9 @@ def _command(run: Run, record: ToolRecord) -> StateCommand:
 
 
 def _update(key: StateKey[Any, Any], data: Any) -> Update:
-    # An update of a key with a rule of its own has no declared type; it is passed as plain JSON.
-    is_value = key.apply is None
-    return Update(key=key, update=msgspec.convert(data, key.type) if is_value else data)
+    # An update of a key with a rule of its own may have no declared type: then it is plain JSON.
+    wanted = key.type if key.apply is None else key.update_type
+    return Update(key=key, update=data if wanted is None else msgspec.convert(data, wanted))
 
 
 def _without_updates(call: ToolCall, result: ToolResult, error: Exception) -> ToolResult:

@@ -7,6 +7,7 @@ from awaken.contracts.content import encodable
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools import ToolInternalError
 from awaken.runtime.run import Run
+from awaken.runtime.screening import screened_result
 
 _encode = msgspec.json.Encoder().encode
 
@@ -16,6 +17,7 @@ def kept(run: Run, tool_name: str, result: ToolResult) -> ToolResult:
 
     One that has no JSON form becomes an error.
     """
+    result = screened_result(run, result)
     try:
         size = len(_encode(result))
     except (TypeError, ValueError, RecursionError):

@@ -1,0 +1,102 @@
+"""The plugins of a runtime: found by name, opened with it, closed with it."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import entry_points
+
+from awaken.authoring.plugin_names import plugin_problem
+from awaken.contracts.errors import InvalidSpec, PluginFailed
+from awaken.contracts.plugins import Plugin
+from awaken.runtime.resolution.registries import AgentSource
+from awaken.runtime.resolution.registry import RegistryHandle
+
+logger = logging.getLogger(__name__)
+
+GROUP = "awaken.extensions"
+"""Installed packages name their plugins here: a callable without arguments that makes one."""
+OPEN_S = 30
+CLOSE_S = 10
+
+
+def installed_plugins(
+    wanted: Iterable[str], known: Mapping[str, Plugin], sources: Iterable[AgentSource]
+) -> dict[str, Plugin]:
+    """Plugins that agents name, that nobody passed, and that an installed package offers.
+
+    Raises:
+        InvalidSpec: A package's plugin cannot be made, or is none.
+    """
+    agents = list(sources)
+    names = {*wanted, *(name for source in agents for name in source.spec.plugin_ids)}
+    own = {plugin.name for source in agents for plugin in source.plugins}
+    missing = names - known.keys() - own
+    if not missing:
+        return {}
+    offered = entry_points(group=GROUP)
+    return {it.name: _made(it.name, it.load) for it in offered if it.name in missing}
+
+
+def _made(name: str, load: Callable[[], Callable[[], Plugin]]) -> Plugin:
+    what = f"The installed plugin '{name}'"
+    try:
+        plugin = load()()
+    except Exception as error:
+        problem = f"it could not be made: {type(error).__name__}: {error}"
+        raise InvalidSpec(what=what, problem=problem) from error
+    if (wrong := plugin_problem(plugin)) is not None:
+        raise InvalidSpec(what=what, problem=wrong)
+    if plugin.name != name:
+        raise InvalidSpec(what=what, problem=f"it calls itself '{plugin.name}'")
+    return plugin
+
+
+class PluginLives:
+    """Opens plugins with their runtime and closes them with it. Implements `PluginHost`."""
+
+    def __init__(self, registry: RegistryHandle) -> None:
+        self._registry = registry
+        self._opened: list[Plugin] = []
+
+    def renew(self) -> None:
+        """Have every agent resolved again, because what a plugin registers has changed."""
+        self._registry.update(lambda registries: registries)
+
+    async def open(self) -> None:
+        """Open every plugin that has a life of its own.
+
+        Raises:
+            PluginFailed: One could not be opened; those that were are closed again.
+        """
+        for plugin in self._living():
+            self._opened.append(plugin)
+            try:
+                async with asyncio.timeout(OPEN_S):
+                    await plugin.open(self)
+            except BaseException as error:
+                await self.close()
+                if not isinstance(error, Exception):
+                    raise
+                problem = f"raised {type(error).__name__}: {error}"
+                raise PluginFailed(what="open()", plugin=plugin.name, problem=problem) from error
+
+    async def close(self) -> None:
+        """Close them, the last one first; one that fails keeps no other one from it."""
+        while self._opened:
+            plugin = self._opened.pop()
+            try:
+                async with asyncio.timeout(CLOSE_S):
+                    await plugin.close()
+            except Exception:
+                logger.exception("Plugin '%s' could not be closed.", plugin.name)
+
+    def _living(self) -> list[Plugin]:
+        registries = self._registry.snapshot().registries
+        known = [*registries.plugins.values()]
+        known += [plugin for source in registries.agents.values() for plugin in source.plugins]
+        distinct = {id(plugin): plugin for plugin in known}.values()
+        return [
+            it
+            for it in distinct
+            if type(it).open is not Plugin.open or type(it).close is not Plugin.close
+        ]

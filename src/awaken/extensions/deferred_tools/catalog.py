@@ -1,0 +1,103 @@
+"""What `prepare` makes of an agent's tools: which may be deferred, and what each of them costs."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from awaken.contracts.errors import InvalidPluginConfig
+from awaken.contracts.specs import AgentSpec
+from awaken.contracts.tools import ToolDescriptor
+from awaken.patterns import PatternError, tool_glob
+
+from .config import SECTION, TOOL_SEARCH, DeferredToolsConfig, LoadMode
+
+CHARACTERS_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class DeferredTool:
+    """A tool that the configuration defers."""
+
+    descriptor: ToolDescriptor
+    saving: float
+    """Tokens that a request is shorter by when only the tool's id is in it."""
+    words: str
+    """What a search looks at, in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The deferred tools of one agent, compiled once; the same for all its runs."""
+
+    config: DeferredToolsConfig
+    tools: Mapping[str, DeferredTool]
+    """By id, in the order of the ids; empty when nothing is deferred."""
+    has_search: bool
+
+    @property
+    def is_on(self) -> bool:
+        """Whether tools are deferred at all."""
+        return bool(self.tools)
+
+
+def catalog_of(agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Catalog:
+    """Compile an agent's section and its tools.
+
+    Raises:
+        InvalidPluginConfig: A rule is no glob, or tools are to be deferred that nobody could
+            search for.
+    """
+    config = agent.config(SECTION, DeferredToolsConfig)
+    has_search = TOOL_SEARCH in tools
+    if not has_search and config.enabled:
+        raise _refused(agent, f"the agent may not use '{TOOL_SEARCH}'; allow it, or disable this")
+    try:
+        deferred = _deferred(config, tools)
+    except PatternError as error:
+        raise _refused(agent, str(error).removesuffix(".")) from error
+    saving = sum(tool.saving for tool in deferred.values())
+    is_on = saving > config.beta_overhead if config.enabled is None else config.enabled
+    is_on = is_on and has_search
+    return Catalog(config=config, tools=deferred if is_on else {}, has_search=has_search)
+
+
+def matching(pattern: str, tool_ids: Iterable[str]) -> frozenset[str]:
+    """The ids that are the pattern, or fit it as a glob.
+
+    Raises:
+        PatternError: It is no glob.
+    """
+    fits = tool_glob(pattern)
+    return frozenset(it for it in tool_ids if it == pattern or fits(it))
+
+
+def _refused(agent: AgentSpec, problem: str) -> InvalidPluginConfig:
+    return InvalidPluginConfig(section=SECTION, agent_id=agent.id, problem=problem)
+
+
+def _deferred(
+    config: DeferredToolsConfig, tools: Mapping[str, ToolDescriptor]
+) -> dict[str, DeferredTool]:
+    modes = dict.fromkeys(tools, config.default_mode)
+    # The first rule decides: it is applied last.
+    for rule in reversed(config.rules):
+        modes.update(dict.fromkeys(matching(rule.tool, tools), rule.mode))
+    modes[TOOL_SEARCH] = LoadMode.EAGER
+    return {
+        tool_id: _deferred_tool(tools[tool_id])
+        for tool_id in sorted(tools)
+        if modes[tool_id] is LoadMode.DEFERRED
+    }
+
+
+def _deferred_tool(tool: ToolDescriptor) -> DeferredTool:
+    name = tool.name or tool.id
+    schema_characters = len(msgspec.json.encode(tool.parameters).decode())
+    whole = max(10, schema_characters / CHARACTERS_PER_TOKEN)
+    listed = max(1, len(name) / CHARACTERS_PER_TOKEN)
+    return DeferredTool(
+        descriptor=tool,
+        saving=max(0.0, whole - listed),
+        words=f"{tool.id} {name} {tool.description}".lower(),
+    )

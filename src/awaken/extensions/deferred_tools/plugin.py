@@ -1,0 +1,51 @@
+"""The plugin: what it declares."""
+
+from collections.abc import Mapping, Sequence
+
+from awaken.contracts.identity import RunIdentity
+from awaken.contracts.loop_state import CONTEXT_MESSAGES, RemoveContext
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import ConfigSection, Plugin, PluginRegistrar
+from awaken.contracts.specs import AgentSpec
+from awaken.contracts.state import StateCommand
+from awaken.contracts.tools import ToolDescriptor
+
+from .catalog import Catalog, catalog_of
+from .config import SECTION, DeferredToolsConfig
+from .hooks import HIDE_DEFERRED, LIST_KEY, WantedTools, begin_turn, hide_deferred, note_call
+from .learning import LEARNED, learn
+from .state import HIDDEN_TOOLS, LOADED_TOOLS, TOOL_USE
+from .tools import tool_search
+
+
+class DeferredToolsPlugin(Plugin):
+    """Keeps tools out of an agent's requests until its model asks for them."""
+
+    name = "deferred_tools"
+
+    def register(self, registrar: PluginRegistrar) -> None:
+        """Offer `ToolSearch`, and act around every step."""
+        for key in (LOADED_TOOLS, TOOL_USE, HIDDEN_TOOLS):
+            registrar.key(key)
+        registrar.profile_key(LEARNED)
+        registrar.tool(tool_search)
+        registrar.action(HIDE_DEFERRED, hide_deferred)
+        registrar.hook(Phase.BEFORE_INFERENCE, begin_turn)
+        registrar.hook(Phase.BEFORE_TOOL_EXECUTE, note_call)
+        registrar.observer(Phase.RUN_END, learn)
+
+    def config_sections(self) -> Sequence[ConfigSection]:
+        """The section `deferred_tools`."""
+        return (ConfigSection.of(SECTION, DeferredToolsConfig),)
+
+    def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Catalog:
+        """Decide which tools are deferred, and work out their costs, once."""
+        return catalog_of(agent, tools)
+
+    def activate(self, run: RunIdentity, agent: AgentSpec) -> WantedTools:
+        """Remember for one run what its wanted patterns mean."""
+        return WantedTools()
+
+    def on_deactivate(self) -> StateCommand:
+        """Take the list along: the next agent has other tools."""
+        return StateCommand().update(CONTEXT_MESSAGES, RemoveContext(key=LIST_KEY))

@@ -1,0 +1,115 @@
+"""What is kept of deferred tools: what a conversation has loaded, and what a run has called.
+
+What is loaded belongs to the thread: the next run of a conversation goes on with the tools that
+the one before has found. How often tools are called is counted per run. Both are kept per agent,
+since agents that hand over to each other have different tools.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from awaken.contracts.record import Record
+from awaken.contracts.state import MergeStrategy, StateKey, StateScope
+
+
+class Mark(NamedTuple):
+    """The latest that happened to a tool. Marks are ordered: of one turn, loading wins."""
+
+    turn: int
+    is_loaded: bool
+
+
+class Conversation(Record, frozen=True, kw_only=True):
+    """What one agent has loaded on a thread."""
+
+    turn: int = 0
+    """The agent's turns so far, the one under way included."""
+    marks: Mapping[str, Mark] = {}
+
+    @property
+    def loaded(self) -> dict[str, int]:
+        """The tools that are loaded, with the turn in which each was last searched or called."""
+        return {tool_id: mark.turn for tool_id, mark in self.marks.items() if mark.is_loaded}
+
+
+class Shift(Record, frozen=True, kw_only=True):
+    """In this turn of an agent these tools are loaded and those deferred; loading wins."""
+
+    agent_id: str
+    turn: int
+    load: tuple[str, ...] = ()
+    defer: tuple[str, ...] = ()
+
+
+def _shifted(value: Mapping[str, Conversation], shift: Shift) -> Mapping[str, Conversation]:
+    known = value.get(shift.agent_id, Conversation())
+    marks = dict(known.marks)
+    for tool_ids, is_loaded in ((shift.defer, False), (shift.load, True)):
+        mark = Mark(shift.turn, is_loaded)
+        marks.update((it, max(marks.get(it, mark), mark)) for it in tool_ids)
+    after = Conversation(turn=max(known.turn, shift.turn), marks=marks)
+    return {**value, shift.agent_id: after}
+
+
+LOADED_TOOLS: StateKey[Mapping[str, Conversation], Shift] = StateKey(
+    "deferred_tools.loaded",
+    default={},
+    type=dict[str, Conversation],
+    apply=_shifted,
+    merge=MergeStrategy.COMMUTATIVE,
+    scope=StateScope.THREAD,
+)
+"""By agent id."""
+
+
+class ToolUse(Record, frozen=True, kw_only=True):
+    """What one agent did in a run."""
+
+    since: int = 0
+    """The agent's turns on the thread before the run."""
+    priors: Mapping[str, float] = {}
+    """In which share of the turns a tool was expected to be called, when the run began."""
+    calls: Mapping[str, tuple[int, ...]] = {}
+    """The turns, counted from the beginning of the run, in which a tool was called."""
+
+
+class FirstTurn(Record, frozen=True, kw_only=True):
+    """An agent takes its first turn of the run."""
+
+    agent_id: str
+    since: int
+    priors: Mapping[str, float]
+
+
+class Called(Record, frozen=True, kw_only=True):
+    """An agent called a tool in a turn of the thread."""
+
+    agent_id: str
+    tool_id: str
+    turn: int
+
+
+def _used(value: Mapping[str, ToolUse], update: FirstTurn | Called) -> Mapping[str, ToolUse]:
+    if isinstance(update, FirstTurn):
+        begun = ToolUse(since=update.since, priors=update.priors)
+        return {**value, update.agent_id: value.get(update.agent_id, begun)}
+    use = value.get(update.agent_id, ToolUse())
+    turns = {*use.calls.get(update.tool_id, ()), update.turn - use.since}
+    calls = {**use.calls, update.tool_id: tuple(sorted(turns))}
+    after = ToolUse(since=use.since, priors=use.priors, calls=calls)
+    return {**value, update.agent_id: after}
+
+
+TOOL_USE: StateKey[Mapping[str, ToolUse], FirstTurn | Called] = StateKey(
+    "deferred_tools.use",
+    default={},
+    type=dict[str, ToolUse],
+    apply=_used,
+    merge=MergeStrategy.COMMUTATIVE,
+)
+"""By agent id."""
+
+HIDDEN_TOOLS: StateKey[tuple[str, ...], tuple[str, ...]] = StateKey(
+    "deferred_tools.hidden", default=(), type=tuple[str, ...]
+)
+"""Deferred tools that something else hides from the model: they are neither listed nor found."""

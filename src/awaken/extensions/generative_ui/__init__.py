@@ -1,0 +1,12 @@
+"""User interfaces that models write: A2UI surfaces, JSON render specs and OpenUI Lang programs.
+
+Belongs here: what the formats are, checking them before anybody renders them, and the tools that
+a model has for them. Does not: drawing anything; that is the client's part.
+
+`GenerativeUiPlugin` offers the tools that an agent's section `generative_ui` asks for.
+"""
+
+from .plugin import GenerativeUiPlugin
+from .prompts import json_render_rules, openui_rules
+
+__all__ = ["GenerativeUiPlugin", "json_render_rules", "openui_rules"]

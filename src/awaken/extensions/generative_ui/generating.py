@@ -1,0 +1,119 @@
+"""Having another agent write an interface, and showing it while it is being written.
+
+The other agent's run is a durable one below the call: whoever cancels the call's run cancels it,
+and a call that is run again finds it. What the call gives back is read from the whole answer, so
+that it is the same whether anybody heard it being written or not.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from awaken.contracts.backend_errors import ExecutionBackendError
+from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
+from awaken.contracts.deltas import TextDelta
+from awaken.contracts.errors import UsageError
+from awaken.contracts.events import AgentEvent, StepStart, StreamReset
+from awaken.contracts.record import Record
+from awaken.contracts.sub_runs import Delegation
+from awaken.contracts.suspension import PendingToolCall, SuspendTicket, Suspension
+from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.tool_results import ToolResult, ToolStatus
+
+from .reading import Interface, InterfaceReader
+
+
+class Writing(Record, frozen=True, kw_only=True):
+    """What is to be written, by whom, and how it is read and shown."""
+
+    agent_id: str
+    prompt: str
+    """What the model asked for."""
+    rules: str
+    """How the other agent has to write it."""
+    activity_type: str
+    new_reader: Callable[[], InterfaceReader]
+
+
+async def written(writing: Writing, ctx: ToolContext) -> tuple[Interface | None, ToolResult]:
+    """The interface and a result to be completed with it, or why there is none."""
+    audience = _Audience(writing, ctx)
+    prompt = f"{writing.rules}\n\n## What to show\n\n{writing.prompt}"
+    delegation = Delegation(agent_id=writing.agent_id, prompt=prompt, answer=ctx.resume)
+    try:
+        answer = await ctx.sub_runs.delegate(delegation, audience.hear)
+    except (ExecutionBackendError, UsageError) as error:
+        return None, ToolResult.error(ctx.tool_name, str(error), code=error.code)
+    if answer.status.is_waiting:
+        return None, ToolResult.suspended(ctx.tool_name, _ticket(answer, writing, ctx))
+    known = {"child_run_id": answer.run_id}
+    result = ToolResult(tool_name=ctx.tool_name, metadata=known, usage=answer.usage)
+    if answer.status is not BackendRunStatus.COMPLETED:
+        problem = f"Agent '{answer.agent_id}' did not answer ({answer.shown_status})."
+        return None, _failed(result, f"delegate_{answer.status}", problem)
+    reader = writing.new_reader()
+    reader.feed(answer.text)
+    interface = reader.finish()
+    if interface.problem is not None:
+        advice = f"{interface.problem}. Ask again, and say what was wrong"
+        return None, _failed(result, "invalid_interface", f"Nothing can be shown: {advice}.")
+    ctx.report_activity(writing.activity_type, interface.content)
+    return interface, result
+
+
+class _Audience:
+    """Shows what is being written, as far as it can be read already."""
+
+    def __init__(self, writing: Writing, ctx: ToolContext) -> None:
+        self._writing = writing
+        self._ctx = ctx
+        self._reader = writing.new_reader()
+        self._is_shown = False
+
+    def hear(self, event: AgentEvent) -> None:
+        match event:
+            case TextDelta(delta=delta):
+                self._read(delta)
+            case StepStart() | StreamReset():
+                # Only the last answer counts, and of that only what is not taken back.
+                self._reader = self._writing.new_reader()
+                if self._is_shown:
+                    self._ctx.report_activity(self._writing.activity_type, self._reader.shown)
+
+    def _read(self, text: str) -> None:
+        before = None if self._is_shown else self._reader.shown
+        changes = self._reader.feed(text)
+        if not changes:
+            return
+        if before is not None:
+            self._ctx.report_activity(self._writing.activity_type, before)
+            self._is_shown = True
+        self._ctx.report_activity_delta(self._writing.activity_type, changes)
+
+
+def _failed(result: ToolResult, code: str, message: str) -> ToolResult:
+    metadata = {"code": code, **result.metadata}
+    return msgspec.structs.replace(
+        result, status=ToolStatus.ERROR, message=message, metadata=metadata
+    )
+
+
+def _ticket(answer: BackendRunResult, writing: Writing, ctx: ToolContext) -> SuspendTicket:
+    reason = answer.status.status_reason(answer.termination)
+    return SuspendTicket(
+        suspension=Suspension(
+            id=f"delegate_run:{answer.run_id}",
+            action=f"agent_delegate:{reason}",
+            message=answer.message or reason.replace("_", " "),
+            parameters={
+                "agent_id": answer.agent_id,
+                "backend_status": answer.shown_status,
+                "child_run_id": answer.run_id,
+                "tool_call_id": ctx.call_id,
+                "ticket_ids": [it.ticket_id for it in answer.tickets],
+            },
+        ),
+        pending=PendingToolCall(
+            id=ctx.call_id, name=ctx.tool_name, arguments={"prompt": writing.prompt}
+        ),
+    )

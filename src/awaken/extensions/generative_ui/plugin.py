@@ -1,0 +1,70 @@
+"""The plugin: its tools, and what it tells the model about A2UI."""
+
+from collections.abc import Mapping, Sequence
+
+from awaken.contracts.context_messages import ContextMessage, system_context
+from awaken.contracts.errors import InvalidPluginConfig, KeyCodecError
+from awaken.contracts.loop_state import ADD_CONTEXT_MESSAGE, TOOL_FILTER, ToolFilter
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import BeforeInferenceContext, ConfigSection, Plugin, PluginRegistrar
+from awaken.contracts.record import Record
+from awaken.contracts.specs import AgentSpec
+from awaken.contracts.state import StateCommand
+from awaken.contracts.tools import ToolDescriptor
+
+from .config import SECTION, GenerativeUiConfig, config_of, config_problem, withheld_tools
+from .prompts import a2ui_instructions
+from .state import SURFACES
+from .tools import RenderA2uiTool, render_json_ui, render_openui
+
+
+class Prepared(Record, frozen=True, kw_only=True):
+    """What every step of an agent says, made once."""
+
+    withheld: tuple[str, ...]
+    message: ContextMessage | None
+
+
+class GenerativeUiPlugin(Plugin):
+    """Lets an agent show interfaces: A2UI itself, and two formats that a delegate writes."""
+
+    name = "generative-ui"
+
+    def register(self, registrar: PluginRegistrar) -> None:
+        """Offer the tools, and keep the surfaces with the thread."""
+        registrar.key(SURFACES)
+        for it in (RenderA2uiTool(), render_json_ui, render_openui):
+            registrar.tool(it)
+        registrar.hook(Phase.BEFORE_INFERENCE, _instruct)
+
+    def config_sections(self) -> Sequence[ConfigSection]:
+        """The section `generative_ui`."""
+        return (ConfigSection.of(SECTION, GenerativeUiConfig),)
+
+    def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Prepared:
+        """Write the instructions of the agent.
+
+        Raises:
+            InvalidPluginConfig: A delegate is missing, or a component cannot be one.
+        """
+        try:
+            config = config_of(agent)
+        except KeyCodecError as error:
+            problem: str | None = error.problem
+        else:
+            problem = config_problem(agent, config)
+        if problem is not None:
+            raise InvalidPluginConfig(section=SECTION, agent_id=agent.id, problem=problem)
+        text = a2ui_instructions(config) if config.a2ui else ""
+        message = system_context(SECTION, text) if text else None
+        return Prepared(withheld=withheld_tools(config), message=message)
+
+
+async def _instruct(context: BeforeInferenceContext) -> StateCommand | None:
+    prepared: Prepared = context.prepared
+    command = StateCommand()
+    if prepared.withheld:
+        command = command.update(TOOL_FILTER, ToolFilter(excluded=prepared.withheld))
+    if prepared.message is not None and "render_a2ui" in context.tool_ids:
+        command = command.schedule(ADD_CONTEXT_MESSAGE, prepared.message)
+    return None if command.is_empty else command

@@ -1,0 +1,39 @@
+"""The surfaces of a thread: what was rendered, so that later calls can be checked against it."""
+
+import msgspec
+
+from awaken.contracts.record import Record
+from awaken.contracts.state import StateKey, StateScope
+
+SURFACES_MAX = 32
+"""How many surfaces a thread may show at a time."""
+REMEMBERED_MAX = 2_000
+"""How many components all surfaces of a thread may have."""
+DELETED_MAX = 64
+"""How many deleted surfaces are remembered."""
+
+
+class Surface(Record, frozen=True, kw_only=True):
+    """One surface: the tree of its components, by id."""
+
+    version: str
+    root: str | None = None
+    """The component that is shown; absent as long as nothing is."""
+    children: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """Each component, and those that it refers to."""
+    is_deleted: bool = False
+
+
+Surfaces = dict[str, Surface]
+
+SURFACES: StateKey[Surfaces, Surfaces] = StateKey(
+    "generative_ui.surfaces", default={}, type=Surfaces, scope=StateScope.THREAD
+)
+"""Kept with the thread: a surface outlives the run, and the agent, that rendered it."""
+
+
+def bounded_surfaces(surfaces: Surfaces) -> Surfaces:
+    """The surfaces without those that were deleted long ago."""
+    gone = [name for name, surface in surfaces.items() if surface.is_deleted]
+    forgotten = set(gone[:-DELETED_MAX])
+    return {name: surface for name, surface in surfaces.items() if name not in forgotten}

@@ -1,0 +1,166 @@
+"""The three tools: rendering A2UI messages, and having the two other formats written."""
+
+from typing import Any
+
+import msgspec
+
+from awaken.authoring.delegates import TIMEOUT_SECONDS
+from awaken.authoring.functions import tool
+from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.tool_results import ToolResult
+from awaken.contracts.tools import (
+    InvalidArguments,
+    ToolDescriptor,
+    ToolEffect,
+    ToolKind,
+    ToolOutput,
+)
+
+from .a2ui_arguments import MESSAGES_MAX, messages_of
+from .a2ui_language import language_of
+from .a2ui_surfaces import Rendering
+from .config import check_offered
+from .generating import Writing, written
+from .json_render import SpecReader
+from .openui import ProgramReader
+from .prompts import json_render_rules, openui_rules
+from .reading import Interface
+from .state import SURFACES, bounded_surfaces
+
+A2UI_ACTIVITY = "a2ui-surface"
+A2UI_OPERATIONS = "a2ui_operations"
+"""What AG-UI clients look for: the type of the activity, and where its messages are."""
+JSON_ACTIVITY = "generative-ui.json-render"
+OPENUI_ACTIVITY = "generative-ui.openui-lang"
+
+PROBLEMS_MAX = 8
+PROBLEM_CHARACTERS = 600
+
+_MESSAGES = (
+    "surfaceUpdate", "dataModelUpdate", "beginRendering",
+    "createSurface", "updateComponents", "updateDataModel", "deleteSurface",
+)  # fmt: skip
+_MESSAGE: dict[str, Any] = {"type": "object"}
+
+
+class RenderA2uiTool:
+    """Checks A2UI messages and shows them; a call that is refused changes nothing."""
+
+    descriptor = ToolDescriptor(
+        id="render_a2ui",
+        name="render_a2ui",
+        description=(
+            "Show or update a user interface with A2UI messages: give either `messages` or one "
+            "message by its name."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "messages": {"type": "array", "items": _MESSAGE, "minItems": 1},
+                **dict.fromkeys(_MESSAGES, _MESSAGE),
+            },
+        },
+        effect=ToolEffect.IDEMPOTENT,
+        kind=ToolKind.OTHER,
+    )
+
+    def validate(self, arguments: Any) -> dict[str, Any]:
+        """Return the arguments as they are: what they may be depends on the agent's config.
+
+        Raises:
+            InvalidArguments: They are no object, or empty.
+        """
+        if not isinstance(arguments, dict) or not arguments:
+            raise InvalidArguments("give `messages`, or one message by its name")
+        return arguments
+
+    async def execute(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
+        """Check the messages, remember the surfaces, and show them to whoever watches.
+
+        Raises:
+            InvalidArguments: With the place of each mistake, and how to mend it.
+            ToolDenied: The agent may not show A2UI.
+        """
+        config = check_offered("render_a2ui", context.agent)
+        language = language_of(config.version)
+        messages, path = messages_of(language, arguments)
+        if not 1 <= len(messages) <= MESSAGES_MAX:
+            raise InvalidArguments(f"$.messages: give 1 to {MESSAGES_MAX} messages")
+        if "messages" in arguments and len(arguments) > 1:
+            raise InvalidArguments("$: give either `messages` or one message by its name")
+        rendering = Rendering(language, context.state.get(SURFACES), config.catalog_id)
+        for index, message in enumerate(messages):
+            rendering.take(message, path.format(index))
+        rendering.finish()
+        _refuse(rendering.problems)
+        context.state.set(SURFACES, bounded_surfaces(rendering.surfaces))
+        context.report_activity(A2UI_ACTIVITY, {A2UI_OPERATIONS: messages})
+        data = {"rendered": True, "count": len(messages)}
+        result = ToolResult.success(context.tool_name, data)
+        return ToolOutput(result=result, command=context.command)
+
+
+def _refuse(problems: list[str]) -> None:
+    if not problems:
+        return
+    shown = [it[:PROBLEM_CHARACTERS] for it in problems[:PROBLEMS_MAX]]
+    more = len(problems) - len(shown)
+    rest = [f"and {more} more"] if more else []
+    raise InvalidArguments("\n".join([*shown, *rest]))
+
+
+def _check_prompt(prompt: str) -> None:
+    if not prompt.strip():
+        message = "'prompt' must not be empty"
+        raise ValueError(message)
+
+
+@tool(effect="idempotent", kind="other", check=_check_prompt, timeout=TIMEOUT_SECONDS)
+async def render_json_ui(prompt: str, ctx: ToolContext) -> Any:
+    """Have an interface written and shown to the user; you are given what was shown.
+
+    Args:
+        prompt: What to show, with all data that it needs: nothing else of this conversation is
+            known to whoever writes it.
+        ctx: The call.
+    """
+    config = check_offered("render_json_ui", ctx.agent).json_render
+    assert config is not None
+    writing = Writing(
+        agent_id=config.agent,
+        prompt=prompt,
+        rules=json_render_rules(config.components),
+        activity_type=JSON_ACTIVITY,
+        new_reader=lambda: SpecReader(config.components),
+    )
+    interface, result = await written(writing, ctx)
+    return result if interface is None else _told(result, interface, spec=interface.content)
+
+
+@tool(effect="idempotent", kind="other", check=_check_prompt, timeout=TIMEOUT_SECONDS)
+async def render_openui(prompt: str, ctx: ToolContext) -> Any:
+    """Have an interface written in OpenUI Lang and shown to the user; you are given the program.
+
+    Args:
+        prompt: What to show, with all data that it needs: nothing else of this conversation is
+            known to whoever writes it.
+        ctx: The call.
+    """
+    config = check_offered("render_openui", ctx.agent).openui
+    assert config is not None
+    writing = Writing(
+        agent_id=config.agent,
+        prompt=prompt,
+        rules=openui_rules(config),
+        activity_type=OPENUI_ACTIVITY,
+        new_reader=lambda: ProgramReader(config),
+    )
+    interface, result = await written(writing, ctx)
+    if interface is None:
+        return result
+    return _told(result, interface, program="\n".join(interface.content["statements"]))
+
+
+def _told(result: ToolResult, interface: Interface, **data: Any) -> ToolResult:
+    warnings = {"warnings": list(interface.warnings)} if interface.warnings else {}
+    return msgspec.structs.replace(result, data={"rendered": True, **data, **warnings})

@@ -1,0 +1,174 @@
+"""A rule that is ready to be used: what it finds in a text, and the text without it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from awaken.contracts.content import ContentBlock, Text, Thinking, text_of
+from awaken.contracts.errors import InvalidPluginConfig, InvalidSpec
+from awaken.contracts.record import Record
+from awaken.redaction import DETECTORS, Detector, Finding, custom_detector, detectors_named
+from awaken.redaction.replacing import findings, redacted, redacted_value
+
+from .config import SECTION, Action, GuardrailsConfig, GuardRule, Place
+
+
+class Check(Protocol):
+    """A check of one's own. Pure and quick: it is asked about every text."""
+
+    kind: str
+
+    def find(self, text: str) -> Iterable[Finding]:
+        """Every place in the text that it objects to."""
+        ...
+
+
+class Found(Record, frozen=True, kw_only=True):
+    """That a rule objects, and to what kinds of things; never the things themselves."""
+
+    rule: str
+    action: Action
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A rule with its detectors."""
+
+    rule: GuardRule
+    detectors: tuple[Any, ...]
+
+    def objection(self, text: str) -> Found | None:
+        """What it objects to in a text."""
+        kinds = dict.fromkeys(it.kind for it in findings(text, self.detectors))
+        if not kinds:
+            return None
+        return Found(rule=self.rule.name, action=self.rule.action, kinds=tuple(kinds))
+
+
+class Guards:
+    """The rules of one agent, by place and by what they do."""
+
+    __slots__ = ("_by_place",)
+
+    def __init__(self, guards: Sequence[Guard]) -> None:
+        self._by_place = {
+            place: tuple(it for it in guards if place in it.rule.on) for place in Place
+        }
+
+    def has(self, place: Place, *actions: Action) -> bool:
+        """Whether any rule looks there, and does one of these things."""
+        return any(not actions or it.rule.action in actions for it in self._by_place[place])
+
+    def objection(self, place: Place, text: str, *actions: Action) -> Found | None:
+        """What the rules object to that do one of these things; blocking comes first.
+
+        What several rules want to have looked at is looked at once.
+        """
+        for action in (Action.BLOCK, Action.ASK):
+            chosen = [it for it in self._by_place[place] if it.rule.action is action in actions]
+            found = [it for guard in chosen if (it := guard.objection(text)) is not None]
+            if found:
+                kinds = dict.fromkeys(kind for it in found for kind in it.kinds)
+                rules = ", ".join(it.rule for it in found)
+                return Found(rule=rules, action=action, kinds=tuple(kinds))
+        return None
+
+    def redacted_value(self, place: Place, value: Any) -> Any:
+        """JSON without what the redacting rules find."""
+        for guard in self._redacting(place):
+            value = redacted_value(value, guard.detectors)
+        return value
+
+    def redacted_blocks(
+        self, place: Place, content: tuple[ContentBlock, ...]
+    ) -> tuple[ContentBlock, ...]:
+        """Content without what the redacting rules find.
+
+        Reasoning that had to be changed loses its signature: no vendor would take it back. Texts
+        that have something only together become one.
+        """
+        for guard in self._redacting(place):
+            made = tuple(_redacted_block(it, guard.detectors) for it in content)
+            whole = text_of(made)
+            if findings(whole, guard.detectors):
+                others = tuple(it for it in made if not isinstance(it, Text))
+                made = (Text(text=redacted(whole, guard.detectors)), *others)
+            content = content if made == content else made
+        return content
+
+    def _redacting(self, place: Place) -> list[Guard]:
+        return [it for it in self._by_place[place] if it.rule.action is Action.REDACT]
+
+
+def compiled(config: GuardrailsConfig, checks: Mapping[str, Check], agent_id: str) -> Guards:
+    """The rules of an agent, ready to be used.
+
+    Raises:
+        InvalidPluginConfig: A rule cannot be kept; it is named.
+    """
+    names = [rule.name for rule in config.rules]
+    guards = []
+    for rule in config.rules:
+        try:
+            _check_rule(rule, names)
+            guards.append(Guard(rule, _detectors(rule, checks)))
+        except InvalidSpec as error:
+            problem = f"rule '{rule.name}': {error}"
+            raise InvalidPluginConfig(
+                section=SECTION, agent_id=agent_id, problem=problem
+            ) from error
+    return Guards(guards)
+
+
+def _check_rule(rule: GuardRule, names: Sequence[str]) -> None:
+    problem = ""
+    if not rule.name.strip() or names.count(rule.name) > 1:
+        problem = "its name is blank, or another rule has it"
+    elif not rule.on:
+        problem = "it looks nowhere; name at least one place"
+    elif not rule.detect and rule.pattern is None:
+        problem = "it looks for nothing; give it `detect` or a `pattern`"
+    elif rule.action is Action.REDACT and Place.TOOL_ARGUMENTS in rule.on:
+        problem = "arguments cannot be redacted, the call would be another one; block or ask"
+    elif rule.action is Action.ASK and Place.TOOL_RESULTS in rule.on:
+        problem = "nobody can be asked about a result of a call that is over; block or redact"
+    if problem:
+        raise InvalidSpec(what="It", problem=problem)
+
+
+def _detectors(rule: GuardRule, checks: Mapping[str, Check]) -> tuple[Any, ...]:
+    own = [checks[name] for name in rule.detect if name in checks]
+    known: tuple[Detector, ...] = detectors_named(it for it in rule.detect if it not in checks)
+    custom = () if rule.pattern is None else (custom_detector(rule.name, rule.pattern),)
+    return (*own, *known, *custom)
+
+
+def _redacted_block(block: ContentBlock, detectors: tuple[Any, ...]) -> ContentBlock:
+    if isinstance(block, Text):
+        text = redacted(block.text, detectors)
+        return block if text == block.text else Text(text=text)
+    if isinstance(block, Thinking):
+        text = redacted(block.thinking, detectors)
+        if text == block.thinking:
+            return block
+        return msgspec.structs.replace(block, thinking=text, signature=None, origin=None)
+    plain = msgspec.to_builtins(block)
+    made = redacted_value(plain, detectors, untouched=_BYTES)
+    return block if made == plain else msgspec.convert(made, ContentBlock)
+
+
+_BYTES = frozenset({"data"})
+"""What pictures and files are made of is no text."""
+
+
+def clashing(checks: Iterable[Check]) -> str | None:
+    """A name that two checks share, or that a known detector has."""
+    seen: set[str] = {*DETECTORS, "secrets", "pii"}
+    for check in checks:
+        if check.kind in seen:
+            return check.kind
+        seen.add(check.kind)
+    return None

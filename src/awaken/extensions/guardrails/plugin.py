@@ -1,0 +1,275 @@
+"""The plugin: where each check stands in a run."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.content import Text, Thinking, text_of
+from awaken.contracts.errors import InvalidSpec
+from awaken.contracts.inference import StreamResult
+from awaken.contracts.lifecycle import Blocked
+from awaken.contracts.loop_state import RUN_LIFECYCLE, TOOL_FILTER, End, ToolFilter
+from awaken.contracts.messages import Message, Role, ToolCall
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import (
+    AfterInferenceContext,
+    AfterToolExecuteContext,
+    BeforeInferenceContext,
+    ConfigSection,
+    GateDecision,
+    Plugin,
+    PluginRegistrar,
+    RunEndContext,
+    SetResult,
+    Suspend,
+    ToolGateContext,
+)
+from awaken.contracts.screens import ANSWER_STEP, Screened, StepAnswer
+from awaken.contracts.specs import AgentSpec
+from awaken.contracts.state import StateCommand
+from awaken.contracts.suspension import (
+    DecisionAction,
+    PendingToolCall,
+    SuspendTicket,
+    Suspension,
+)
+from awaken.contracts.tool_results import ToolResult, ToolStatus
+from awaken.contracts.tools import ToolDescriptor
+
+from .checks import Check, Found, Guards, clashing, compiled
+from .config import SECTION, Action, GuardrailsConfig, Place
+from .reviews import CLEARED, REVIEW, WITHHELD, Withheld, guardrail_review, review_call
+
+_BLOCKED = "[blocked by guardrail '"
+_ASKING = "guardrail:review"
+_REFUSED = "guardrail"
+"""The one argument of a call whose own were blocked."""
+
+
+class GuardrailsPlugin(Plugin):
+    """Checks an agent's input, output, arguments and results by the rules of its section.
+
+    Raises:
+        InvalidSpec: Two checks have one kind, or one has that of a known detector.
+    """
+
+    name = "guardrails"
+
+    def __init__(self, checks: Iterable[Check] = ()) -> None:
+        own = tuple(checks)
+        if (kind := clashing(own)) is not None:
+            raise InvalidSpec(what=f"The check '{kind}'", problem="another one has its kind")
+        self._checks = {check.kind: check for check in own}
+
+    def config_sections(self) -> Sequence[ConfigSection]:
+        """The section `guardrails`."""
+        return (ConfigSection.of(SECTION, GuardrailsConfig),)
+
+    def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Guards:
+        """Compile the agent's rules."""
+        return compiled(agent.config(SECTION, GuardrailsConfig), self._checks, agent.id)
+
+    def register(self, registrar: PluginRegistrar) -> None:
+        """Stand at every way in and out."""
+        registrar.key(WITHHELD)
+        registrar.key(CLEARED)
+        registrar.tool(guardrail_review)
+        registrar.screen_messages(_screen_message)
+        registrar.screen_results(_screen_result)
+        registrar.screen_answers(_screen_answer)
+        registrar.gate(_gate)
+        registrar.hook(Phase.BEFORE_INFERENCE, _before_inference)
+        registrar.hook(Phase.AFTER_INFERENCE, _after_inference)
+        registrar.hook(Phase.AFTER_TOOL_EXECUTE, _after_review)
+        registrar.hook(Phase.RUN_END, _at_end)
+
+
+def _screen_message(guards: Guards, message: Message) -> Message:
+    """Take out what may not be kept; of what is blocked nothing is left."""
+    found = guards.objection(Place.INPUT, _content_text(message), Action.BLOCK)
+    if found is not None:
+        content: tuple[Any, ...] = (Text(text=_mark(found)),)
+    else:
+        content = guards.redacted_blocks(Place.INPUT, message.content)
+    return message if content is message.content else _with(message, content)
+
+
+def _with(message: Message, content: tuple[Any, ...]) -> Message:
+    return msgspec.structs.replace(message, content=content)
+
+
+def _screen_result(guards: Guards, value: Any) -> Any:
+    if guards.has(Place.TOOL_RESULTS, Action.BLOCK):
+        found = guards.objection(Place.TOOL_RESULTS, _text(value), Action.BLOCK)
+        if found is not None:
+            return {"blocked": _mark(found)} if isinstance(value, dict) else _mark(found)
+    return guards.redacted_value(Place.TOOL_RESULTS, value)
+
+
+def _screen_answer(context: AfterInferenceContext, answer: StreamResult) -> Screened:
+    guards: Guards = context.prepared
+    # Only this plugin asks for reviews: a model that wants one wants to be believed.
+    calls = tuple(_kept(guards, call) for call in answer.tool_calls if call.name != REVIEW)
+    answer = msgspec.structs.replace(answer, tool_calls=calls)
+    found = guards.objection(Place.OUTPUT, _said(answer), Action.BLOCK, Action.ASK)
+    if found is None:
+        content = guards.redacted_blocks(Place.OUTPUT, answer.content)
+        return Screened(answer=msgspec.structs.replace(answer, content=content))
+    if found.action is Action.BLOCK:
+        blocked = (Text(text=_mark(found)),)
+        return Screened(answer=msgspec.structs.replace(answer, content=blocked, tool_calls=()))
+    asking = review_call(context.run.run_id, context.step, Place.OUTPUT, found)
+    # What is approved is what was asked about; the rest is taken out all the same.
+    text = text_of(guards.redacted_blocks(Place.OUTPUT, answer.content))
+    held = Withheld(text=text, tool_calls=answer.tool_calls)
+    return Screened(
+        answer=msgspec.structs.replace(answer, content=(), tool_calls=(asking,)),
+        command=StateCommand().update(WITHHELD, (asking.id, held)),
+    )
+
+
+def _kept(guards: Guards, call: ToolCall) -> ToolCall:
+    """A call as it is kept: of arguments that are blocked only why they are."""
+    found = guards.objection(Place.TOOL_ARGUMENTS, _text(call.arguments), Action.BLOCK)
+    if found is None:
+        return call
+    return ToolCall(id=call.id, name=call.name, arguments={_REFUSED: _objection(found)})
+
+
+def _objection(found: Found) -> str:
+    kinds = ", ".join(found.kinds)
+    return f"Check '{found.rule}' found {kinds} in the arguments; call it without."
+
+
+async def _gate(context: ToolGateContext) -> GateDecision | None:
+    guards: Guards = context.prepared
+    call = context.call
+    if isinstance(call.arguments, dict) and _REFUSED in call.arguments:
+        told = str(call.arguments[_REFUSED])
+        return SetResult(result=ToolResult.error(call.name, told, code="guardrail"))
+    text = _text(call.arguments)
+    found = guards.objection(Place.TOOL_ARGUMENTS, text, Action.BLOCK, Action.ASK)
+    if found is None or call.name == REVIEW:
+        return None
+    kinds = ", ".join(found.kinds)
+    if found.action is Action.BLOCK:
+        # The arguments were edited by whoever decided.
+        told = _objection(found)
+        return SetResult(result=ToolResult.error(call.name, told, code="guardrail"))
+    message = f"Check '{found.rule}' found {kinds} in the arguments of '{call.name}'."
+    suspension = Suspension(
+        id=f"guard_{call.id}", action=_ASKING, message=message, parameters=call.arguments
+    )
+    pending = PendingToolCall(id=call.id, name=call.name, arguments=call.arguments)
+    return Suspend(ticket=SuspendTicket(suspension=suspension, pending=pending))
+
+
+async def _before_inference(context: BeforeInferenceContext) -> StateCommand:
+    """End the run for blocked input, ask about other, show what was approved, hide what asks."""
+    if (blocked := _blocked_input(context)) is not None:
+        return _ended(blocked)
+    command = StateCommand().update(TOOL_FILTER, ToolFilter(excluded=(REVIEW,)))
+    for call_id, held in context.state(WITHHELD).items():
+        if held.is_released:
+            answer = StepAnswer(text=held.text, tool_calls=held.tool_calls)
+            return command.schedule(ANSWER_STEP, answer).update(WITHHELD, (call_id, None))
+    found = _objectionable(context)
+    if found is None:
+        return command
+    upto = len(context.messages)
+    asking = review_call(context.run.run_id, context.step, Place.INPUT, found, upto)
+    return command.schedule(ANSWER_STEP, StepAnswer(tool_calls=(asking,)))
+
+
+async def _after_inference(context: AfterInferenceContext) -> StateCommand | None:
+    """End the run when what came in or out was blocked."""
+    answer = context.response
+    if isinstance(answer, StreamResult) and answer.text.startswith(_BLOCKED):
+        return _ended(answer.text)
+    return None
+
+
+async def _after_review(context: AfterToolExecuteContext) -> StateCommand | None:
+    """End the run when somebody said no, or nobody could be asked."""
+    call = context.call
+    is_refused = context.resume is not None and context.resume.action is DecisionAction.CANCEL
+    is_over = is_refused or context.result.status is ToolStatus.ERROR
+    if call.name != REVIEW or not is_over:
+        return None
+    reason = f"a review of guardrail '{call.arguments.get('check')}' did not let it pass"
+    return _ended(reason).update(WITHHELD, (call.id, None))
+
+
+async def _at_end(context: RunEndContext) -> StateCommand | None:
+    """Note how far the transcript was looked at, so that no later run looks again."""
+    guards: Guards = context.prepared
+    is_needed = guards.has(Place.INPUT, Action.ASK) and _objectionable(context) is None
+    return StateCommand().update(CLEARED, len(context.messages)) if is_needed else None
+
+
+def _blocked_input(context: BeforeInferenceContext) -> str | None:
+    """What is left of a blocked message of this run that the model would answer now."""
+    for index in range(len(context.messages) - 1, -1, -1):
+        message = context.messages[index]
+        marked = message.metadata.run_id if message.metadata is not None else None
+        if message.role is not Role.USER or marked != context.run.run_id:
+            return None
+        if message.text.startswith(_BLOCKED):
+            return message.text
+    return None
+
+
+def _objectionable(context: BeforeInferenceContext | RunEndContext) -> Found | None:
+    """What somebody has to be asked about in the messages that nobody has cleared."""
+    guards: Guards = context.prepared
+    if not guards.has(Place.INPUT, Action.ASK):
+        return None
+    for index in range(context.state(CLEARED), len(context.messages)):
+        message = context.messages[index]
+        if message.role is Role.USER:
+            found = guards.objection(Place.INPUT, message.text, Action.ASK)
+            if found is not None:
+                return found
+    return None
+
+
+def _ended(reason: str) -> StateCommand:
+    return StateCommand().update(RUN_LIFECYCLE, End(termination=Blocked(reason=reason)))
+
+
+def _mark(found: Found) -> str:
+    return f"{_BLOCKED}{found.rule}': {', '.join(found.kinds)}]"
+
+
+def _content_text(message: Message) -> str:
+    """Everything that is said in a message: its text as it reads, and every field of the rest."""
+    if all(isinstance(it, Text) for it in message.content):
+        return message.text
+    rest = [it for it in message.content if not isinstance(it, Text)]
+    # What pictures and files are made of is no text.
+    return "\n".join((message.text, *_texts(msgspec.to_builtins(rest), but="data")))
+
+
+def _said(answer: StreamResult) -> str:
+    thought = (it.thinking for it in answer.content if isinstance(it, Thinking))
+    return "\n".join((answer.text, *thought))
+
+
+def _text(value: Any) -> str:
+    """Everything that is said in JSON: as it is written, and each text as it is meant."""
+    if isinstance(value, str):
+        return value
+    return "\n".join((msgspec.json.encode(value).decode(), *_texts(value)))
+
+
+def _texts(value: Any, but: str = "") -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, it in value.items():
+            if key != but:
+                yield from (key, *_texts(it, but))
+    elif isinstance(value, list | tuple):
+        for it in value:
+            yield from _texts(it, but)

@@ -1,0 +1,90 @@
+"""Asking somebody about a text: a tool call that waits, and what was decided on it.
+
+The call is made in the place of the model, so that every client that can show a call that needs an
+approval can show this one.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from awaken.authoring.functions import tool
+from awaken.contracts.identity import derived_id
+from awaken.contracts.messages import ToolCall
+from awaken.contracts.record import Record
+from awaken.contracts.state import MergeStrategy, StateKey, StateScope
+from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.tools import ToolDenied
+
+from .checks import Found
+from .config import Place
+
+REVIEW = "guardrail_review"
+
+
+class Withheld(Record, frozen=True, kw_only=True):
+    """An answer of the model that nobody has seen yet."""
+
+    text: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    is_released: bool = False
+
+
+WITHHELD: StateKey[Mapping[str, Withheld], tuple[str, Withheld | None]] = StateKey(
+    "guardrails.withheld",
+    default={},
+    type=dict[str, Withheld],
+    apply=lambda value, update: {
+        **{key: it for key, it in value.items() if key != update[0]},
+        **({} if update[1] is None else {update[0]: update[1]}),
+    },
+    update_type=tuple[str, Withheld | None],
+    private=True,
+    merge=MergeStrategy.COMMUTATIVE,
+)
+"""By the id of the call that asks about it."""
+
+CLEARED: StateKey[int, int] = StateKey(
+    "guardrails.cleared",
+    default=0,
+    apply=max,
+    merge=MergeStrategy.COMMUTATIVE,
+    scope=StateScope.THREAD,
+)
+"""How many messages of the thread may be sent, as far as those are concerned that ask."""
+
+
+def review_call(run_id: str, step: int, place: Place, found: Found, upto: int = 0) -> ToolCall:
+    """The call that asks; the same text asks with the same call."""
+    arguments: dict[str, Any] = {"check": found.rule, "place": place, "found": list(found.kinds)}
+    if upto:
+        arguments["messages"] = upto
+    call_id = f"review_{derived_id(run_id, str(step), place)}"
+    return ToolCall(id=call_id, name=REVIEW, arguments=arguments)
+
+
+@tool(effect="idempotent", kind="other", id=REVIEW)
+async def guardrail_review(
+    check: str, place: str, found: list[str], ctx: ToolContext, messages: int = 0
+) -> Any:
+    """Ask somebody whether a text may pass.
+
+    Args:
+        check: Which check objects.
+        place: Whether it is about input or output.
+        found: What kinds of things were found.
+        ctx: The call.
+        messages: Up to which message of the conversation it is about.
+    """
+    if not ctx.call_id.startswith("review_"):
+        raise ToolDenied("this tool is not for the model")
+    if ctx.resume is None:
+        kinds = ", ".join(found)
+        return ctx.suspend(f"Check '{check}' found {kinds} in the {place}. May it pass?")
+    if place == Place.INPUT:
+        ctx.state.update(CLEARED, messages)
+        return "It may be sent."
+    held = ctx.state.get(WITHHELD).get(ctx.call_id)
+    if held is not None:
+        released = Withheld(text=held.text, tool_calls=held.tool_calls, is_released=True)
+        ctx.state.update(WITHHELD, (ctx.call_id, released))
+    return "It may be shown."

@@ -1,0 +1,14 @@
+"""MCP servers as tools, skills and resources of agents.
+
+Belongs here: connections to servers, their catalogues, calls, and what servers ask in return. Does
+not: the protocol itself, which is the SDK's (extra `mcp`, loaded when a server is connected to).
+"""
+
+from .config import Http, InProcess, McpConfig, McpLimits, McpServer, Restart, Root, Stdio
+from .plugin import McpPlugin
+from .status import Drift, ServerState, ServerStatus, ToolStatus
+
+__all__ = [
+    "Drift", "Http", "InProcess", "McpConfig", "McpLimits", "McpPlugin", "McpServer", "Restart",
+    "Root", "ServerState", "ServerStatus", "Stdio", "ToolStatus",
+]  # fmt: skip

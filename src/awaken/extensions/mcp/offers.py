@@ -1,0 +1,98 @@
+"""What servers offer besides tools: prompts, as skills, and resources, by two tools."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from awaken.authoring.functions import tool
+from awaken.contracts.content import encodable
+from awaken.contracts.skills import Skill, SkillUnavailable
+from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.tools import Tool, ToolDenied, ToolError
+
+from .config import SECTION, McpConfig
+from .results import kept_contents
+from .server import Server
+
+
+class PromptSkills:
+    """The prompts of all servers, as skills that somebody else writes."""
+
+    name = "mcp"
+    is_remote = True
+
+    def __init__(self, servers: Mapping[str, Server]) -> None:
+        self._servers = servers
+        self._skills: tuple[Skill, ...] = ()
+
+    def skills(self) -> tuple[Skill, ...]:
+        """The skills as known now; the same tuple as long as nothing has changed."""
+        now = tuple(
+            Skill(
+                name=f"mcp:{name}:{it.name}",
+                description=(it.description or it.name)[: server.config.limits.description_chars],
+                arguments=it.arguments,
+            )
+            for name, server in self._servers.items()
+            for it in server.listing.prompts
+        )
+        if now != self._skills:
+            self._skills = now
+        return self._skills
+
+    async def render(self, name: str, arguments: Mapping[str, str]) -> str:
+        """Have the server make the prompt, and return what it says.
+
+        Raises:
+            SkillUnavailable: There is no such prompt, or it cannot be had now.
+        """
+        _, _, place = name.partition(":")
+        server_name, _, prompt = place.partition(":")
+        server = self._servers.get(server_name)
+        if server is None or not any(it.name == prompt for it in server.listing.prompts):
+            raise SkillUnavailable(f"There is no prompt '{name}'.")
+        try:
+            async with asyncio.timeout(server.config.call_ms / 1000):
+                messages = await server.in_use().prompt(prompt, dict(arguments))
+        except (TimeoutError, ToolError) as error:
+            raise SkillUnavailable(f"MCP server '{server_name}': {error!r}") from error
+        text = "\n\n".join(map(_text, messages))
+        if len(text) > server.config.limits.result_chars:
+            raise SkillUnavailable(f"Prompt '{name}' is too long.")
+        return encodable(text)
+
+
+def _text(message: dict[str, Any]) -> str:
+    """What a message says; whatever is no text is only named."""
+    content = message.get("content") or {}
+    part = content.get("resource") or content
+    said = part.get("text")
+    return said if isinstance(said, str) else f"[{content.get('type')}: {part.get('uri', '')}]"
+
+
+def resource_tools(servers: Mapping[str, Server]) -> tuple[Tool, ...]:
+    """The tools `mcp_list_resources` and `mcp_read_resource` for these servers."""
+
+    def usable(name: str, context: ToolContext) -> Server:
+        named = context.agent.config(SECTION, McpConfig).servers
+        names = [it for it in servers if named is None or it in named]
+        if name not in names:
+            raise ToolDenied(f"this agent has no such MCP server; it has: {', '.join(names)}")
+        return servers[name]
+
+    @tool(effect="none", kind="read", category=SECTION)
+    async def mcp_list_resources(server: str, context: ToolContext) -> dict[str, Any]:
+        """List the resources of an MCP server."""
+        found = usable(server, context)
+        async with asyncio.timeout(found.config.call_ms / 1000):
+            return {"resources": await found.in_use().resources()}
+
+    @tool(effect="none", kind="read", category=SECTION)
+    async def mcp_read_resource(server: str, uri: str, context: ToolContext) -> dict[str, Any]:
+        """Read a resource of an MCP server."""
+        found = usable(server, context)
+        async with asyncio.timeout(found.config.call_ms / 1000):
+            contents = await found.in_use().read(uri)
+        return {"contents": kept_contents(contents, found.config.limits)}
+
+    return (mcp_list_resources, mcp_read_resource)

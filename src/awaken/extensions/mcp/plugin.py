@@ -1,0 +1,194 @@
+"""The plugin: the servers of one runtime, and what every agent gets of them."""
+
+import asyncio
+import importlib
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from awaken.contracts import errors, plugins
+from awaken.contracts.clock import Clock, SystemClock
+from awaken.contracts.loop_state import TOOL_FILTER, ToolFilter
+from awaken.contracts.phases import Phase
+from awaken.contracts.skills import SkillSource
+from awaken.contracts.specs import AgentSpec
+from awaken.contracts.state import StateCommand
+from awaken.contracts.suspension import DecisionAction
+from awaken.contracts.tool_results import ToolResult
+from awaken.contracts.tools import Tool, ToolDescriptor
+
+from .calls import performed
+from .catalog import component, withheld_tools
+from .config import SECTION, McpConfig, McpServer, check
+from .offers import PromptSkills, resource_tools
+from .questions import QUESTIONS
+from .server import Server
+from .status import ServerState, ServerStatus
+
+
+class McpPlugin(plugins.Plugin):
+    """Gives agents the tools, prompts and resources of MCP servers.
+
+    A server that cannot be reached keeps nobody waiting: its tools are absent or fail at once, and
+    a task of its own tries it again.
+    """
+
+    name = SECTION
+
+    def __init__(
+        self,
+        servers: Iterable[McpServer],
+        *,
+        clock: Clock | None = None,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._servers: dict[str, Server] = {}
+        for config in servers:
+            check(config)
+            if any(component(config.name) == component(known) for known in self._servers):
+                raise errors.DuplicateRegistration(kind="MCP server", name=config.name)
+            server = Server(config, clock or SystemClock(), jitter, self._publish, performed)
+            self._servers[config.name] = server
+        self._host: plugins.PluginHost | None = None
+        self._offered: dict[str, tuple[Tool, ...]] = {}
+        """What agents were last resolved with, by server."""
+        self._resource_tools = resource_tools(self._servers)
+        self._skills = PromptSkills(self._servers)
+
+    def register(self, registrar: plugins.PluginRegistrar) -> None:
+        """Offer what the servers have; what an agent's section withholds is hidden and refused."""
+        for tool in self.tools():
+            registrar.tool(tool)
+        registrar.key(QUESTIONS)
+        registrar.hook(Phase.BEFORE_INFERENCE, _hide_withheld)
+        registrar.gate(_refuse_withheld)
+        registrar.observer(Phase.AFTER_TOOL_EXECUTE, self._let_go)
+
+    def config_sections(self) -> Sequence[plugins.ConfigSection]:
+        """The section `mcp`."""
+        return (plugins.ConfigSection.of(SECTION, McpConfig),)
+
+    def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> frozenset[str]:
+        """The tools of servers that the agent may not use.
+
+        Raises:
+            InvalidPluginConfig: Its section names a server that there is not.
+        """
+        try:
+            config = agent.config(SECTION, McpConfig)
+            for name in config.servers or ():
+                self._server(name)
+            return withheld_tools(config, (it for it in self.tools() if it.descriptor.id in tools))
+        except (errors.UsageError, errors.KeyCodecError) as error:
+            problem = str(error).rstrip(".")
+            raise errors.InvalidPluginConfig(
+                section=SECTION, agent_id=agent.id, problem=problem
+            ) from error
+
+    async def open(self, host: plugins.PluginHost) -> None:
+        """Connect to all servers side by side; each has its time, and none can make this fail.
+
+        Raises:
+            InvalidSpec: The extra `mcp` is not installed.
+        """
+        try:
+            # Loading the SDK takes a while.
+            await asyncio.to_thread(importlib.import_module, "awaken.extensions.mcp.sdk")
+        except ImportError as error:
+            problem = f"it needs the package `mcp`: pip install 'awaken[mcp]' ({error})"
+            raise errors.InvalidSpec(what="Plugin 'mcp'", problem=problem) from error
+        servers = self._servers.values()
+        for server in servers:
+            server.start()
+        await asyncio.gather(*(server.tried() for server in servers))
+        self._host = host
+        for server in servers:
+            self._publish(server)
+
+    async def close(self) -> None:
+        """Disconnect from all servers; no task, process or connection is left."""
+        self._host = None
+        await asyncio.gather(*(server.close() for server in self._servers.values()))
+
+    def tools(self) -> tuple[Tool, ...]:
+        """What is offered to agents now."""
+        offered = [tool for tools in self._offered.values() for tool in tools]
+        has_resources = any(it.listing.has_resources for it in self._servers.values())
+        return (*offered, *(self._resource_tools if has_resources else ()))
+
+    def status(self) -> tuple[ServerStatus, ...]:
+        """Where every server stands."""
+        return tuple(server.status() for server in self._servers.values())
+
+    def skills(self) -> SkillSource:
+        """The servers' prompts as skills named `mcp:<server>:<prompt>`."""
+        return self._skills
+
+    def accept(self, server: str, tool: str) -> None:
+        """Take a tool as it is now, after its drift was reported; `tool` is the server's name.
+
+        Raises:
+            UnknownReference: There is no such server, or no such drift.
+        """
+        self._server(server).accept(tool)
+
+    async def enable(self, server: str) -> None:
+        """Connect to a server that is disabled or was given up; its attempts begin anew.
+
+        Raises:
+            UnknownReference: There is no such server.
+        """
+        self._server(server).start(is_asked_for=True)
+
+    async def disable(self, server: str) -> None:
+        """Disconnect from a server, and leave it at that until it is enabled.
+
+        Raises:
+            UnknownReference: There is no such server.
+        """
+        await self._server(server).close()
+
+    async def reached(self, server: str, state: ServerState = ServerState.CONNECTED) -> None:
+        """Return as soon as a server is in a state; whoever waits bounds it.
+
+        Raises:
+            UnknownReference: There is no such server.
+        """
+        await self._server(server).reached(state)
+
+    def _server(self, name: str) -> Server:
+        if name not in self._servers:
+            known = ", ".join(self._servers) or "none"
+            raise errors.UnknownReference(owner="mcp", kind="MCP server", name=name, known=known)
+        return self._servers[name]
+
+    def _publish(self, server: Server) -> None:
+        """Have agents resolved with what a server offers now; if that cannot be, all stays."""
+        name, offered = server.config.name, server.catalog.offered
+        before = self._offered.get(name, ())
+        if self._host is None or (*map(id, before),) == (*map(id, offered),):
+            return
+        self._offered[name], server.refused = offered, ()
+        try:
+            self._host.renew()
+        except errors.AwakenError as error:
+            self._offered[name] = before
+            server.refused = (f"its tools cannot be offered: {error}",)
+
+    async def _let_go(self, context: plugins.AfterToolExecuteContext) -> None:
+        """A question that was answered with no leaves a call that nobody waits for."""
+        if context.resume is not None and context.resume.action is DecisionAction.CANCEL:
+            for server in self._servers.values():
+                await server.decline(context.run.run_id, context.call.id)
+
+
+async def _hide_withheld(context: plugins.BeforeInferenceContext) -> StateCommand | None:
+    withheld = tuple(sorted(context.prepared or ()))
+    return StateCommand().update(TOOL_FILTER, ToolFilter(excluded=withheld)) if withheld else None
+
+
+async def _refuse_withheld(context: plugins.ToolGateContext) -> plugins.GateDecision | None:
+    name = context.call.name
+    if name not in (context.prepared or ()):
+        return None
+    problem = f"Denied: agent '{context.agent.id}' may not use '{name}'"
+    return plugins.SetResult(result=ToolResult.error(name, problem, code="tool_denied"))

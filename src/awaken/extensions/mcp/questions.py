@@ -1,0 +1,164 @@
+"""What servers ask during a call: people, by tickets, and the model, at the run's expense."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from awaken.authoring.json_schemas import JsonSchema
+from awaken.contracts import messages
+from awaken.contracts.errors import AwakenError, InvalidSpec
+from awaken.contracts.inference import InferenceOverride, StopReason
+from awaken.contracts.record import Record
+from awaken.contracts.state import MergeStrategy, StateKey
+from awaken.contracts.suspension import SuspendTicket
+from awaken.contracts.tool_context import ToolContext
+
+from .config import McpLimits, McpServer
+from .errors import QuestionRefused
+from .exchange import Json
+
+ACTION = "mcp:elicitation"
+DECLINED = {"action": "decline"}
+_MESSAGES_MAX = 100
+_MESSAGE_CHARS = 4000
+_QUESTIONS_MAX = 16
+
+
+class OpenQuestion(Record, frozen=True, kw_only=True):
+    """What a suspended call needs to go on, in this process or in another."""
+
+    is_held: bool = False
+    """Whether the call is held in this process; else the answers are sent with a new request."""
+    number: int = 0
+    asked: dict[str, Json]
+    """The questions, by the server's keys."""
+    answers: Json = {}  # noqa: RUF012 - msgspec copies it
+    """What was answered without people."""
+    state: str | None = None
+
+
+_Open = Mapping[str, OpenQuestion]
+
+
+def _questions_after(value: _Open, update: tuple[str, OpenQuestion | None]) -> _Open:
+    key, question = update
+    others = {name: it for name, it in value.items() if name != key}
+    # An update that is read back from the journal is plain JSON.
+    return others if question is None else {**others, key: msgspec.convert(question, OpenQuestion)}
+
+
+QUESTIONS: StateKey[_Open, tuple[str, OpenQuestion | None]] = StateKey(
+    "mcp.questions",
+    default={},
+    type=dict[str, OpenQuestion],
+    apply=_questions_after,
+    merge=MergeStrategy.COMMUTATIVE,
+)
+"""Open questions of servers, by the idempotency keys of their calls."""
+
+
+def ticket_of(question: OpenQuestion, context: ToolContext, server: McpServer) -> SuspendTicket:
+    """The ticket by which people are asked; a link is shown to them, and never opened.
+
+    Raises:
+        QuestionRefused: It asks too much, or for something that has no form.
+    """
+    limits, size = server.limits, len(msgspec.json.encode(question.asked))
+    is_large = size > limits.schema_bytes or len(question.state or "") > limits.state_chars
+    if is_large or not 0 < len(question.asked) <= _QUESTIONS_MAX:
+        raise QuestionRefused(f"MCP server '{server.name}' asks too much at a time")
+    links = (it["url"] for it in question.asked.values() if "url" in it)
+    if any(not str(link).lower().startswith(("https://", "http://")) for link in links):
+        raise QuestionRefused(f"MCP server '{server.name}' sends people where there is no page")
+    schema = _form(question.asked)
+    shown = [
+        {"key": key, **{name: it[name] for name in ("mode", "message", "url") if name in it}}
+        for key, it in question.asked.items()
+    ]
+    texts = (f"{it.get('message', '')} {it.get('url', '')}".strip() for it in shown)
+    message = f"MCP server '{server.name}' asks: " + " / ".join(texts)
+    context.state.update(QUESTIONS, (context.idempotency_key, question))
+    return context.suspend(
+        message[:_MESSAGE_CHARS],
+        action=ACTION,
+        parameters={"server": server.name, "questions": shown},
+        response_schema=schema,
+        suspension_id=str(question.number),
+    )
+
+
+def answers_of(question: OpenQuestion, decided: Any) -> Json:
+    """What the server is told, by its keys, after people have answered.
+
+    Raises:
+        QuestionRefused: They answered something else than was asked.
+    """
+    schema = _form(question.asked)
+    if schema is not None and JsonSchema(schema, what="the form").violations(decided):
+        raise QuestionRefused("the answer does not fit the form of the question")
+    answers: Json = {}
+    for key, asked in question.asked.items():
+        answers[key] = {"action": "accept"}
+        if asked.get("mode") != "url":
+            given = decided if len(question.asked) == 1 else decided[key]
+            answers[key]["content"] = {**_proposed(asked), **given}
+    return answers
+
+
+def _proposed(asked: Json) -> Json:
+    """What a form says about fields that people leave out."""
+    fields = asked.get("requestedSchema", {}).get("properties", {})
+    return {name: it["default"] for name, it in fields.items() if "default" in it}
+
+
+async def sampled(params: Json, context: ToolContext, limits: McpLimits) -> Json:
+    """What the model says to a server's messages, at the run's expense; it sees nothing else.
+
+    Raises:
+        QuestionRefused: They are no plain text, too much, or the model did not answer.
+    """
+    asked, system = params.get("messages") or [], params.get("systemPrompt") or ""
+    said = [_message(it) for it in asked[:_MESSAGES_MAX]]
+    chars = sum(len(it.text) for it in said) + len(system)
+    if params.get("tools") or not said or len(asked) > len(said) or chars > limits.result_chars:
+        raise QuestionRefused(f"sampling takes 1 to {_MESSAGES_MAX} messages, and no tools")
+    tokens = max(1, min(int(params.get("maxTokens") or 1), limits.sampling_tokens))
+    overrides = InferenceOverride(temperature=params.get("temperature"), max_tokens=tokens)
+    prompts = (system,) if system else ()
+    try:
+        answer = await context.sub_runs.ask_model(said, system=prompts, overrides=overrides)
+    except AwakenError as error:
+        raise QuestionRefused(f"the model did not answer ({error.code})") from error
+    return {
+        "role": "assistant",
+        "content": {"type": "text", "text": answer.text},
+        "model": context.agent.model_id or "unknown",
+        "stopReason": "maxTokens" if answer.stop_reason is StopReason.MAX_TOKENS else "endTurn",
+    }
+
+
+def _message(message: Json) -> messages.Message:
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else [content]
+    texts = [it["text"] for it in blocks if isinstance(it, dict) and it.get("type") == "text"]
+    if len(texts) < len(blocks):
+        raise QuestionRefused("sampling takes text only")
+    is_model = message.get("role") == "assistant"
+    return (messages.assistant if is_model else messages.user)("\n".join(texts))
+
+
+def _form(asked: Mapping[str, Json]) -> Json | None:
+    forms = {key: it.get("requestedSchema") for key, it in asked.items() if it.get("mode") != "url"}
+    if not forms:
+        return None
+    schema: Any = next(iter(forms.values()))
+    if len(asked) > 1:
+        schema = {"type": "object", "properties": forms, "required": list(forms)}
+    try:
+        JsonSchema(schema, what="the form")
+    except InvalidSpec as error:
+        raise QuestionRefused(f"the question has no usable form: {error}") from error
+    if schema.get("type") != "object":
+        raise QuestionRefused("the question's form is no object")
+    return dict(schema)

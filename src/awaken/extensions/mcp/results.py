@@ -1,0 +1,106 @@
+"""From a server's result to ours: what the model reads, and what is kept besides."""
+
+from typing import Any
+
+from awaken.contracts.clock import Clock
+from awaken.contracts.content import encodable
+from awaken.contracts.tool_context import ProgressStatus, ToolContext
+from awaken.contracts.tool_results import ToolResult
+from awaken.contracts.tools import ToolDescriptor
+
+from .config import McpLimits
+
+_CUT = "… [cut]"
+_BYTES = ("data", "blob")
+_MESSAGE_CHARS = 500
+_STEP = 0.01
+_EXTRA_REPORTS = 500
+"""Reports of one call that may come sooner than the time between two allows."""
+_Json = dict[str, Any]
+
+
+def result_of(tool: ToolDescriptor, reply: _Json, limits: McpLimits) -> ToolResult:
+    """The result of a call; plain text is given as a text, anything else whole.
+
+    What is over the limits is cut or left out, with a mark. Binary data is kept in the metadata:
+    the model reads what it is, not its bytes.
+    """
+    kept = _Kept(limits)
+    blocks = [kept.part(it) for it in reply.get("content") or ()]
+    structured = {name: reply[name] for name in ("structuredContent",) if name in reply}
+    text = "\n".join(it["text"] for it in blocks if it.get("type") == "text")
+    result: _Json = {"content": blocks, **structured}
+    metadata = {**tool.metadata, **{f"mcp.result.{name}": it for name, it in result.items()}}
+    if reply.get("isError"):
+        said, metadata["code"] = text or "it gave an error without a text", "mcp_tool_error"
+        return ToolResult.error(tool.id, said, **metadata)
+    if not structured and all(it.get("type") == "text" for it in blocks):
+        return ToolResult(tool_name=tool.id, data=text, message=text, metadata=metadata)
+    data = {**result, "content": [_readable(it) for it in blocks]}
+    return ToolResult(tool_name=tool.id, data=data, metadata=metadata)
+
+
+def kept_contents(contents: list[_Json], limits: McpLimits) -> list[_Json]:
+    """The contents of a resource as the model reads them, within the limits."""
+    kept = _Kept(limits)
+    return [_readable(kept.part(it)) for it in contents]
+
+
+class _Kept:
+    """What is left of the limits of one result."""
+
+    def __init__(self, limits: McpLimits) -> None:
+        self._chars, self._binary = limits.result_chars, limits.binary_chars
+
+    def part(self, part: _Json) -> _Json:
+        part = dict(part)
+        if isinstance(part.get("resource"), dict):
+            part["resource"] = self.part(part["resource"])
+        if isinstance(part.get("text"), str):
+            text, room = part["text"], self._chars
+            part["text"] = encodable(text if len(text) <= room else text[:room] + _CUT)
+            self._chars = max(0, room - len(text))
+        for name in _BYTES:
+            size = len(part.get(name) or "")
+            if size > self._binary:
+                part[name], part["omitted"] = "", f"{size} characters of base64"
+            else:
+                self._binary -= size
+        return part
+
+
+def _readable(part: _Json) -> _Json:
+    """A part without its bytes, which a model cannot read in this form."""
+    shown = {name: it for name, it in part.items() if name not in _BYTES}
+    if isinstance(part.get("resource"), dict):
+        shown["resource"] = _readable(part["resource"])
+    size = sum(len(part.get(name) or "") for name in _BYTES)
+    return {**shown, "omitted": f"{size} characters of base64"} if size else shown
+
+
+class Reports:
+    """Passes progress on, but not all of it.
+
+    A report passes when some time has gone by since the last one, when it is a hundredth further,
+    when it says something else, or when it is the last one.
+    """
+
+    def __init__(self, limits: McpLimits, clock: Clock) -> None:
+        self._clock, self._pause_ms = clock, limits.progress_ms
+        self._extra = _EXTRA_REPORTS
+        self._last: tuple[int, float, str | None] | None = None
+
+    def report(
+        self, context: ToolContext, progress: float, total: float | None, message: str | None
+    ) -> None:
+        """Show progress to whoever watches the run, if it is worth it."""
+        fraction = min(1.0, max(0.0, progress / total)) if total and total > 0 else 0.0
+        message = encodable(message[:_MESSAGE_CHARS]) if message else None
+        now = self._clock.monotonic_ms()
+        if self._last is not None and now - self._last[0] < self._pause_ms:
+            is_further = fraction >= 1.0 or abs(fraction - self._last[1]) >= _STEP
+            if self._extra < 1 or not (is_further or message != self._last[2]):
+                return
+            self._extra -= 1
+        self._last = (now, fraction, message)
+        context.progress(ProgressStatus.RUNNING, message, fraction if total else None)

@@ -1,0 +1,26 @@
+"""Telemetry: spans, metrics and events for OpenTelemetry, statistics, and logs as JSON.
+
+`ObservabilityPlugin` watches runs from around and changes nothing in them. `RuntimeStatistics`
+counts how long agents, models and tools take. `JsonLogFormatter` and `RunContextFilter` write logs
+that name the run and the trace. Whatever leaves the process goes through `Redactor` first.
+"""
+
+from .config import ContentCapture, ObservabilityConfig
+from .logs import JsonLogFormatter, RunContextFilter
+from .plugin import ObservabilityPlugin
+from .redactor import Redactor
+from .statistics import RuntimeStatistics, Statistics, Timing
+from .telemetry import Providers
+
+__all__ = [
+    "ContentCapture",
+    "JsonLogFormatter",
+    "ObservabilityConfig",
+    "ObservabilityPlugin",
+    "Providers",
+    "Redactor",
+    "RunContextFilter",
+    "RuntimeStatistics",
+    "Statistics",
+    "Timing",
+]

@@ -1,0 +1,68 @@
+"""What is told about an agent: its section `observability`, and the environment's default."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta
+
+from awaken.contracts.errors import InvalidPluginConfig, KeyCodecError
+from awaken.contracts.record import StrictRecord
+from awaken.contracts.specs import AgentSpec
+
+SECTION = "observability"
+CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""The variable by which OpenTelemetry lets operators capture content."""
+CONTENT_CHARS = 8_192
+
+
+class ContentCapture(StrEnum):
+    """Where messages, arguments and results are written, redacted and cut."""
+
+    NOTHING = "no_content"
+    SPANS = "span_only"
+    EVENTS = "event_only"
+    BOTH = "span_and_event"
+
+    @property
+    def is_on_spans(self) -> bool:
+        """Whether spans carry content."""
+        return self in (ContentCapture.SPANS, ContentCapture.BOTH)
+
+    @property
+    def is_on_events(self) -> bool:
+        """Whether events carry content."""
+        return self in (ContentCapture.EVENTS, ContentCapture.BOTH)
+
+
+class ObservabilityConfig(StrictRecord, frozen=True, kw_only=True):
+    """What may be told about one agent; absent fields are as the plugin has them."""
+
+    is_watched: bool = True
+    """Whether runs that begin with this agent have spans and metrics."""
+    content: ContentCapture | None = None
+    content_chars: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
+    """How much of each text is kept."""
+
+
+def config_of(agent: AgentSpec) -> ObservabilityConfig:
+    """The agent's section.
+
+    Raises:
+        InvalidPluginConfig: It does not fit.
+    """
+    try:
+        return agent.config(SECTION, ObservabilityConfig)
+    except KeyCodecError as error:
+        raise InvalidPluginConfig(
+            section=SECTION, agent_id=agent.id, problem=error.problem
+        ) from error
+
+
+def content_of(environment: Mapping[str, str]) -> ContentCapture:
+    """What the environment wants captured; what it does not understand captures nothing."""
+    wanted = environment.get(CONTENT_VARIABLE, "").strip().lower()
+    try:
+        return ContentCapture(wanted)
+    except ValueError:
+        return ContentCapture.NOTHING

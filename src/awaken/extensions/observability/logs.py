@@ -1,0 +1,71 @@
+"""Log lines as JSON: one object on one line, with the run and the trace it belongs to.
+
+Nothing that was logged can break out of its field: control characters are escaped, long texts are
+cut, and secrets are taken out.
+"""
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+from awaken.contracts.tracing import CURRENT_RUN, CURRENT_TRACE
+
+from .redactor import Redactor
+
+FIELD_CHARS = 8_192
+_TRACEPARENT_PARTS = 4
+_OWN = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
+"""What every record has; the rest was given by whoever logs."""
+
+
+class RunContextFilter(logging.Filter):
+    """Notes on each record whose code logged it, and in which trace."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let everything pass; a record that names its run keeps it."""
+        run, trace = CURRENT_RUN.get(), CURRENT_TRACE.get()
+        if run is not None and not hasattr(record, "run_id"):
+            record.run_id = run.run_id
+            record.thread_id = run.thread_id
+            record.agent_id = run.active_agent_id or run.agent_id
+            if run.tenant_id is not None:
+                record.tenant_id = run.tenant_id
+        if trace is not None and not hasattr(record, "trace_id"):
+            parts = trace.traceparent.split("-")
+            if len(parts) == _TRACEPARENT_PARTS:
+                record.trace_id, record.span_id = parts[1], parts[2]
+        return True
+
+
+class JsonLogFormatter(logging.Formatter):
+    """Writes each record as one line of ASCII."""
+
+    def __init__(self, redactor: Redactor | None = None, field_chars: int = FIELD_CHARS) -> None:
+        super().__init__()
+        self._redactor = redactor or Redactor()
+        self._limit = field_chars
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line; ASCII, so that no terminal finds anything in it to obey."""
+        at = datetime.fromtimestamp(record.created, UTC)
+        line: dict[str, Any] = {
+            "time": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": self._redactor.text(record.getMessage(), self._limit),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            line["error"] = record.exc_info[0].__qualname__
+            trace = self.formatException(record.exc_info)
+            line["stack"] = self._redactor.text(trace, self._limit)
+        given = {name: it for name, it in vars(record).items() if name not in _OWN}
+        line = {**self._redactor.value(given, self._limit), **line}
+        return json.dumps(line, ensure_ascii=True).replace("\x7f", "\\u007f")
+
+
+def json_handler(handler: logging.Handler, redactor: Redactor | None = None) -> logging.Handler:
+    """A handler whose lines are JSON and name their run."""
+    handler.addFilter(RunContextFilter())
+    handler.setFormatter(JsonLogFormatter(redactor))
+    return handler

@@ -1,0 +1,151 @@
+"""One run as telemetry sees it. Each instrument belongs to one run and knows of no other."""
+
+from contextlib import AbstractContextManager
+from types import TracebackType
+from urllib.parse import urlsplit
+
+from opentelemetry.trace import SpanKind, StatusCode
+
+from awaken.contracts.instruments import ModelCall, ModelWatch, RunWatch, ToolWatch
+from awaken.contracts.lifecycle import Failed, Suspended, Termination
+from awaken.contracts.messages import ToolCall
+from awaken.contracts.specs import AgentSpec
+from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.usage import TokenUsage
+
+from . import names
+from .call_spans import ChatSpan, ToolSpan
+from .scopes import Scope, context_above, error_type
+from .watched_run import Attributes, WatchedRun
+
+
+class RunInstrument:
+    """Watches one run."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: WatchedRun) -> None:
+        self._run = run
+
+    def run(self, *, is_continued: bool) -> AbstractContextManager[RunWatch]:
+        """Watch the run itself."""
+        return RunSpan(self._run, is_continued=is_continued)
+
+    def model_call(self, call: ModelCall) -> AbstractContextManager[ModelWatch]:
+        """Watch a call of a model."""
+        return ChatSpan(self._run, call)
+
+    def tool_call(
+        self, call: ToolCall, tool: ToolDescriptor, attempt: int
+    ) -> AbstractContextManager[ToolWatch]:
+        """Watch a call of a tool."""
+        return ToolSpan(self._run, call, tool, attempt)
+
+    def handed_over(self, agent: AgentSpec) -> None:
+        """Hear that another agent speaks from now on."""
+        self._run.hand_over(agent)
+
+
+class RunSpan:
+    """The span of a run, from when it begins here, or goes on, until it ends or waits."""
+
+    __slots__ = ("_is_continued", "_run", "_scope", "_started", "_termination")
+
+    def __init__(self, run: WatchedRun, *, is_continued: bool) -> None:
+        self._run = run
+        self._is_continued = is_continued
+        self._termination: Termination | None = None
+        self._started = 0.0
+        self._scope: Scope | None = None
+
+    def __enter__(self) -> "RunSpan":
+        run, above = self._run, context_above()
+        agent = run.agent
+        kind = SpanKind.INTERNAL if agent.endpoint is None else SpanKind.CLIENT
+        self._started = run.telemetry.seconds()
+        span = run.telemetry.tracer.start_span(
+            f"invoke_agent {agent.id}", above, kind, self._attributes(agent)
+        )
+        run.entered(span, above)
+        self._scope = Scope(span, above)
+        return self
+
+    def ended(self, termination: Termination, usage: TokenUsage) -> None:
+        """Say how it ended."""
+        self._termination = termination
+        span = self._run.span
+        span.set_attribute(names.TERMINATION, str(termination.__struct_config__.tag))
+        if usage.prompt_tokens is not None:
+            span.set_attribute(names.USAGE_INPUT, usage.prompt_tokens)
+        if usage.completion_tokens is not None:
+            span.set_attribute(names.USAGE_OUTPUT, usage.completion_tokens)
+        if isinstance(termination, Suspended):
+            span.add_event(names.EVENT_SUSPENDED)
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        run = self._run
+        span, failure = run.span, self._failure(error)
+        if failure is not None:
+            span.set_attribute(names.ERROR_TYPE, failure)
+            span.set_status(StatusCode.ERROR)
+        if run.model is not None:
+            span.set_attribute(names.REQUEST_MODEL, run.model)
+        if run.finish_reasons:
+            span.set_attribute(names.RESPONSE_FINISH_REASONS, run.finish_reasons)
+        self._measure(failure)
+        if self._scope is not None:
+            self._scope.leave()
+        span.end()
+
+    def _measure(self, failure: str | None) -> None:
+        run, meters = self._run, self._run.telemetry.meters
+        labels: Attributes = {names.AGENT_NAME: run.identity.agent_id}
+        meters.agent_inferences.record(run.inferences, labels)
+        meters.agent_tools.record(run.tools, labels)
+        if failure is not None:
+            labels[names.ERROR_TYPE] = failure
+        if run.model is not None:
+            labels[names.REQUEST_MODEL] = run.model
+        took = run.telemetry.seconds() - self._started
+        meters.agent_duration.record(took, labels)
+
+    def _failure(self, error: BaseException | None) -> str | None:
+        if error is not None:
+            return error_type(error)
+        return self._termination.code if isinstance(self._termination, Failed) else None
+
+    def _attributes(self, agent: AgentSpec) -> Attributes:
+        run = self._run.identity
+        found: Attributes = {
+            names.OPERATION_NAME: "invoke_agent",
+            names.AGENT_NAME: agent.id,
+            names.ADAPTER: run.adapter.value,
+            names.IS_CONTINUED: self._is_continued,
+            **self._run.ids,
+        }
+        if agent.description:
+            found[names.AGENT_DESCRIPTION] = agent.description
+        if run.parent_run_id is not None:
+            found[names.PARENT_RUN] = run.parent_run_id
+        if agent.endpoint is not None:
+            found[names.AGENT_ID] = agent.endpoint.target or agent.id
+            found[names.PROVIDER_NAME] = agent.endpoint.backend
+            found |= _address(agent.endpoint.base_url)
+        return found
+
+
+def _address(url: str) -> Attributes:
+    """The host and port of a remote agent; a program that is started here has none."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    except ValueError:
+        return {}
+    if not parts.hostname or port is None:
+        return {}
+    return {names.SERVER_ADDRESS: parts.hostname, names.SERVER_PORT: port}

@@ -1,0 +1,40 @@
+"""What a run keeps about its spans, so that one that goes on elsewhere names the one before."""
+
+from opentelemetry import trace
+
+from awaken.contracts.plugins import RunStartContext
+from awaken.contracts.record import Record
+from awaken.contracts.state import StateCommand, StateKey
+from awaken.contracts.tracing import TraceContext
+
+from .scopes import span_context, trace_context
+
+
+class SpansOfRun(Record, frozen=True, kw_only=True):
+    """The span in which a run executes, and the one in which it did before it waited."""
+
+    current: TraceContext | None = None
+    former: TraceContext | None = None
+
+
+SPANS_OF_RUN = StateKey[SpansOfRun, SpansOfRun](
+    "observability.spans", default=SpansOfRun(), type=SpansOfRun
+)
+
+
+async def note_span(context: RunStartContext) -> StateCommand | None:
+    """Keep the span that the run executes in."""
+    current = trace_context(trace.get_current_span())
+    known = context.state(SPANS_OF_RUN)
+    if current is None or current == known.current:
+        return None
+    noted = SpansOfRun(current=current, former=known.current)
+    return StateCommand().update(SPANS_OF_RUN, noted)
+
+
+async def link_span(context: RunStartContext) -> None:
+    """Link the span of a run that goes on to the one before."""
+    noted = context.state(SPANS_OF_RUN)
+    span = trace.get_current_span()
+    if noted.former is not None and noted.current == trace_context(span):
+        span.add_link(span_context(noted.former))

@@ -1,0 +1,252 @@
+"""How long agents, models and tools take in this process, over the last day.
+
+Time is cut into buckets; each keeps exact counts and a fair sample of durations. Memory is
+bounded by the number of names that are told apart; all others are counted as `other`.
+"""
+
+import random
+import time
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterable
+from types import TracebackType
+
+from awaken.contracts.clock import Clock
+from awaken.contracts.identity import RunIdentity
+from awaken.contracts.inference import StreamResult
+from awaken.contracts.instruments import Instrument, ModelCall
+from awaken.contracts.lifecycle import Failed, Termination
+from awaken.contracts.messages import ToolCall
+from awaken.contracts.record import Record
+from awaken.contracts.specs import AgentSpec
+from awaken.contracts.tool_results import ToolResult, ToolStatus
+from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.usage import TokenUsage
+
+BUCKET_MS = 600_000
+BUCKETS = 144
+SAMPLES_MAX = 1_024
+NAMES_MAX = 200
+OTHER = "other"
+
+
+class Timing(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """How often something happened, how often it failed, and how long it took."""
+
+    count: int
+    errors: int
+    mean_ms: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+
+
+class Statistics(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """Timings by name."""
+
+    window_ms: int
+    agents: dict[str, Timing]
+    models: dict[str, Timing]
+    tools: dict[str, Timing]
+
+
+class _Bucket:
+    __slots__ = ("count", "errors", "index", "samples", "total")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.count = 0
+        self.errors = 0
+        self.total = 0.0
+        self.samples = array("f")
+
+
+class Series:
+    """The durations of one thing."""
+
+    __slots__ = ("_buckets", "_random")
+
+    def __init__(self, randomness: random.Random) -> None:
+        self._buckets: deque[_Bucket] = deque(maxlen=BUCKETS)
+        self._random = randomness
+
+    def add(self, index: int, ms: float, *, is_error: bool) -> None:
+        """Count one; of very many, each is as likely as any other to be among the samples."""
+        if not self._buckets or self._buckets[-1].index < index:
+            self._buckets.append(_Bucket(index))
+        bucket = self._buckets[-1]
+        bucket.count += 1
+        bucket.errors += is_error
+        bucket.total += ms
+        if len(bucket.samples) < SAMPLES_MAX:
+            bucket.samples.append(ms)
+        elif (place := int(self._random.random() * bucket.count)) < SAMPLES_MAX:
+            bucket.samples[place] = ms
+
+    def timing(self, first: int) -> Timing | None:
+        """What happened since a bucket began; None when nothing did."""
+        recent = [it for it in self._buckets if it.index >= first]
+        count = sum(it.count for it in recent)
+        if not count:
+            return None
+        p50, p95, p99 = _percentiles(recent, count)
+        return Timing(
+            count=count,
+            errors=sum(it.errors for it in recent),
+            mean_ms=round(sum(it.total for it in recent) / count, 3),
+            p50_ms=p50,
+            p95_ms=p95,
+            p99_ms=p99,
+        )
+
+
+class RuntimeStatistics:
+    """Counts the runs of one process."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        randomness: random.Random | None = None,
+        seconds: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._clock = clock
+        self._random = randomness or random.Random()
+        self.seconds = seconds
+        self.agents: dict[str, Series] = {}
+        self.models: dict[str, Series] = {}
+        self.tools: dict[str, Series] = {}
+
+    def instrument(self, run: RunIdentity, agent: AgentSpec) -> Instrument:
+        """Watch one run."""
+        return RunCounter(self, agent)
+
+    def add(self, kind: dict[str, Series], name: str, started: float, *, is_error: bool) -> None:
+        """Count something that is over."""
+        series = kind.get(name)
+        if series is None:
+            name = name if len(kind) < NAMES_MAX else OTHER
+            series = kind.setdefault(name, Series(self._random))
+        index = self._clock.now_ms() // BUCKET_MS
+        series.add(index, (self.seconds() - started) * 1000, is_error=is_error)
+
+    def snapshot(self) -> Statistics:
+        """Everything of the last day."""
+        first = self._clock.now_ms() // BUCKET_MS - BUCKETS + 1
+        return Statistics(
+            window_ms=BUCKETS * BUCKET_MS,
+            agents=_timings(self.agents, first),
+            models=_timings(self.models, first),
+            tools=_timings(self.tools, first),
+        )
+
+
+class RunCounter:
+    """Counts one run and its calls."""
+
+    __slots__ = ("_agent_id", "_statistics")
+
+    def __init__(self, statistics: RuntimeStatistics, agent: AgentSpec) -> None:
+        self._statistics = statistics
+        self._agent_id = agent.id
+
+    def run(self, *, is_continued: bool) -> "CountedRun":
+        """Count the run, up to its end or until it waits."""
+        statistics = self._statistics
+        return CountedRun(statistics, statistics.agents, self._agent_id)
+
+    def model_call(self, call: ModelCall) -> "CountedModelCall":
+        """Count a call of a model."""
+        return CountedModelCall(self._statistics, self._statistics.models, call.model_id)
+
+    def tool_call(self, call: ToolCall, tool: ToolDescriptor, attempt: int) -> "CountedToolCall":
+        """Count a call of a tool."""
+        return CountedToolCall(self._statistics, self._statistics.tools, tool.id)
+
+    def handed_over(self, agent: AgentSpec) -> None:
+        """The run stays with the agent that it began with."""
+
+
+class Counted:
+    """Something while it goes on."""
+
+    __slots__ = ("_is_error", "_kind", "_name", "_started", "_statistics")
+
+    def __init__(self, statistics: RuntimeStatistics, kind: dict[str, Series], name: str) -> None:
+        self._statistics = statistics
+        self._kind = kind
+        self._name = name
+        self._is_error = False
+        self._started = statistics.seconds()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        is_error = self._is_error or kind is not None
+        self._statistics.add(self._kind, self._name, self._started, is_error=is_error)
+
+
+class CountedRun(Counted):
+    """A run."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> "CountedRun":
+        return self
+
+    def ended(self, termination: Termination, usage: TokenUsage) -> None:
+        """Note whether it failed."""
+        self._is_error = isinstance(termination, Failed)
+
+
+class CountedModelCall(Counted):
+    """A call of a model."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> "CountedModelCall":
+        return self
+
+    def begun(self) -> None:
+        """The whole answer counts."""
+
+    def ended(self, answer: StreamResult, usage: TokenUsage | None) -> None:
+        """One that failed is left with its error."""
+
+
+class CountedToolCall(Counted):
+    """A call of a tool."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> "CountedToolCall":
+        return self
+
+    def ended(self, result: ToolResult) -> None:
+        """Note whether it failed."""
+        self._is_error = result.status is ToolStatus.ERROR
+
+
+def _timings(kind: dict[str, Series], first: int) -> dict[str, Timing]:
+    found = ((name, series.timing(first)) for name, series in sorted(kind.items()))
+    return {name: timing for name, timing in found if timing is not None}
+
+
+def _percentiles(buckets: Iterable[_Bucket], count: int) -> tuple[float, float, float]:
+    """Of all that were counted; a sample stands for as many as its bucket had for each."""
+    weighed = sorted(
+        (sample, bucket.count / len(bucket.samples))
+        for bucket in buckets
+        for sample in bucket.samples
+    )
+    found, passed = [], 0.0
+    wanted = [count * share for share in (0.5, 0.95, 0.99)]
+    for sample, weight in weighed:
+        passed += weight
+        while wanted and passed >= wanted[0] - 1e-9:
+            wanted.pop(0)
+            found.append(round(sample, 3))
+    found += [round(weighed[-1][0], 3)] * len(wanted)
+    return found[0], found[1], found[2]

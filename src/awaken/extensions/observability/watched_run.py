@@ -1,0 +1,84 @@
+"""What the spans of one run share. It belongs to that run; no other one touches it."""
+
+from opentelemetry import context as otel
+from opentelemetry import trace
+from opentelemetry.util.types import AttributeValue
+
+from awaken.contracts.identity import RunIdentity
+from awaken.contracts.specs import AgentSpec
+
+from . import names
+from .config import ContentCapture
+from .content import ContentWriter
+from .telemetry import Telemetry
+
+Attributes = dict[str, AttributeValue]
+
+
+class WatchedRun:
+    """A run while it executes here."""
+
+    __slots__ = (
+        "_below",
+        "agent",
+        "capture",
+        "finish_reasons",
+        "identity",
+        "inferences",
+        "model",
+        "span",
+        "telemetry",
+        "tools",
+        "writer",
+    )
+
+    def __init__(
+        self,
+        telemetry: Telemetry,
+        identity: RunIdentity,
+        agent: AgentSpec,
+        capture: ContentCapture,
+        writer: ContentWriter,
+    ) -> None:
+        self.telemetry = telemetry
+        self.identity = identity
+        self.agent = agent
+        """Who speaks."""
+        self.capture = capture
+        self.writer = writer
+        self.span: trace.Span = trace.INVALID_SPAN
+        self.inferences = 0
+        self.tools = 0
+        self.model: str | None = None
+        """What was asked last."""
+        self.finish_reasons: tuple[str, ...] = ()
+        self._below: otel.Context | None = None
+
+    def entered(self, span: trace.Span, above: otel.Context) -> None:
+        """Have every call below this span."""
+        self.span = span
+        self._below = trace.set_span_in_context(span, above)
+
+    def hand_over(self, agent: AgentSpec) -> None:
+        """Let another agent speak from now on."""
+        self.span.add_event(
+            names.EVENT_HANDED_OVER, {names.AGENT_NAME: agent.id, names.AGENT: self.agent.id}
+        )
+        self.agent = agent
+
+    def context(self) -> otel.Context:
+        """What a call is below: the span around it, as long as that is part of this run."""
+        here = otel.get_current()
+        mine = self.span.get_span_context().trace_id
+        if self._below is None or trace.get_current_span(here).get_span_context().trace_id == mine:
+            return here
+        return self._below
+
+    @property
+    def ids(self) -> Attributes:
+        """What every span of the run says about it."""
+        run = self.identity
+        found: Attributes = {names.RUN: run.run_id, names.CONVERSATION_ID: run.thread_id}
+        if run.tenant_id is not None:
+            found[names.TENANT] = run.tenant_id
+        return found

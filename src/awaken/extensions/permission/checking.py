@@ -1,0 +1,93 @@
+"""From a section that people wrote to rules that can decide; what could never work is refused."""
+
+import difflib
+from collections.abc import Mapping
+
+from awaken.contracts.permissions import ToolBehavior
+from awaken.contracts.record import Record
+from awaken.contracts.tools import ToolDescriptor
+from awaken.patterns import Kind, PatternError, ToolPattern, parse_pattern
+
+from .config import PermissionConfig, RuleConfig
+from .rules import Rule, RuleSet
+
+Tools = Mapping[str, ToolDescriptor]
+
+LATE_TOOLS = "mcp__"
+"""Tools of MCP servers come when their servers are there, which may be after the rules."""
+
+
+class RefusedRule(ValueError):
+    """A rule that cannot be used; says which one and why."""
+
+
+class Compiled(Record, frozen=True, kw_only=True):
+    """Rules that can decide, and what is odd about them without being wrong."""
+
+    rules: RuleSet
+    oddities: tuple[str, ...] = ()
+
+
+def compiled(config: PermissionConfig, tools: Tools | None = None) -> Compiled:
+    """Compile a section and check it, against the tools of its agent if they are known.
+
+    Raises:
+        RefusedRule: A rule is unreadable, contradicts another one, or can never match.
+    """
+    numbered: dict[str, tuple[int, Rule]] = {}
+    for number, written in enumerate(config.rules, 1):
+        rule = Rule(_parsed(number, written), written.behavior, written.scope)
+        earlier, same = numbered.setdefault(rule.pattern.text, (number, rule))
+        if (same.behavior, same.scope) != (rule.behavior, rule.scope):
+            problem = f"rule {earlier} says something else about the same calls; keep one of them"
+            raise _refused(number, rule.pattern, problem)
+    rules = RuleSet((rule for _, rule in numbered.values()), config.default_behavior)
+    if tools is None:
+        return Compiled(rules=rules)
+    meant = _meant(rules, tools)
+    found = (_oddity(*it, meant.get(text, []), tools) for text, it in numbered.items())
+    return Compiled(rules=rules, oddities=tuple(oddity for oddity in found if oddity))
+
+
+def _parsed(number: int, written: RuleConfig) -> ToolPattern:
+    try:
+        return parse_pattern(written.tool)
+    except PatternError as error:
+        problem = f"at character {error.position}: {error.problem}"
+        raise RefusedRule(f"rule {number} ({written.tool}): {problem}") from error
+
+
+def _meant(rules: RuleSet, tools: Tools) -> dict[str, list[ToolDescriptor]]:
+    """The tools that each pattern means."""
+    meant: dict[str, list[ToolDescriptor]] = {}
+    for tool_id, tool in tools.items():
+        for rule in rules.about(tool_id):
+            meant.setdefault(rule.pattern.text, []).append(tool)
+    return meant
+
+
+def _oddity(number: int, rule: Rule, meant: list[ToolDescriptor], tools: Tools) -> str | None:
+    """Refuse a rule that can never match; return what is odd about one that may match later."""
+    pattern = rule.pattern
+    if not meant:
+        return _without_tool(number, rule, tools)
+    if pattern.has_arguments and all(pattern.problems(tool.parameters) for tool in meant):
+        problem = pattern.problems(meant[0].parameters)[0]
+        raise _refused(number, pattern, f"no call of tool '{meant[0].id}' can fit it: {problem}")
+    return None
+
+
+def _without_tool(number: int, rule: Rule, tools: Tools) -> str:
+    wanted = rule.pattern.tool
+    is_named = wanted.kind is Kind.EXACT and not wanted.text.startswith(LATE_TOOLS)
+    if is_named and rule.behavior is not ToolBehavior.DENY:
+        near = difflib.get_close_matches(wanted.text, tools, n=1)
+        hint = f"write '{near[0]}', or" if near else "write"
+        later = f"'{wanted.text}*' for one that comes later"
+        problem = f"the agent has no tool '{wanted.text}'; {hint} {later}"
+        raise _refused(number, rule.pattern, problem)
+    return f"rule {number} ({rule.pattern.text}) means none of the tools that are known now"
+
+
+def _refused(number: int, pattern: ToolPattern, problem: str) -> RefusedRule:
+    return RefusedRule(f"rule {number} ({pattern.text}): {problem}")

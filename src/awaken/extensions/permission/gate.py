@@ -1,0 +1,130 @@
+"""The gate: what happens to a call, and how it is asked about."""
+
+from typing import Any
+
+from awaken.contracts.loop_state import TOOL_FILTER, ToolFilter
+from awaken.contracts.permissions import ASKING_TOOLS, PermissionScope, ToolBehavior
+from awaken.contracts.plugins import (
+    BeforeInferenceContext,
+    Block,
+    GateDecision,
+    SetResult,
+    Suspend,
+    ToolGateContext,
+)
+from awaken.contracts.record import Record
+from awaken.contracts.state import StateCommand
+from awaken.contracts.suspension import PendingToolCall, ResumeMode, SuspendTicket, Suspension
+from awaken.contracts.tool_results import ToolResult
+from awaken.contracts.tools import ToolDenied
+from awaken.patterns import call_of
+
+from .config import OnDeny
+from .rules import RuleSet, Verdict, decide, hidden_tools, is_within
+from .state import user_place
+
+ACTION = "tool:PermissionConfirm"
+
+
+class Prepared(Record, frozen=True, kw_only=True):
+    """What an agent's section comes to."""
+
+    rules: RuleSet
+    on_deny: OnDeny = OnDeny.RESULT
+    tool_ids: frozenset[str] = frozenset()
+    """The tools that were known when the rules were compiled."""
+    hidden: frozenset[str] = frozenset()
+    """Those of them that the model never sees."""
+
+
+async def permission_gate(context: ToolGateContext) -> GateDecision | None:
+    """Let a call pass, ask about it or refuse it. Nothing but rules, answers and the call count."""
+    if context.call.name in ASKING_TOOLS:
+        return None
+    prepared: Prepared = context.prepared
+    call = call_of(context.call.name, context.call.arguments)
+    verdict = decide(prepared.rules, call, await context.own.answers(context))
+    match verdict.behavior:
+        case ToolBehavior.ALLOW:
+            return None
+        case ToolBehavior.ASK:
+            return Suspend(ticket=_ticket(context, verdict))
+        case ToolBehavior.DENY:
+            return _refusal(context.call.name, verdict, prepared.on_deny)
+
+
+async def hide_denied_tools(context: BeforeInferenceContext) -> StateCommand | None:
+    """Keep from the model what it could not call anyway."""
+    prepared: Prepared = context.prepared
+    answers = await context.own.answers(context)
+    new = [tool_id for tool_id in context.tool_ids if tool_id not in prepared.tool_ids]
+    hidden = [tool_id for tool_id in context.tool_ids if tool_id in prepared.hidden]
+    hidden += hidden_tools(prepared.rules, new)
+    if any(rule.behavior is ToolBehavior.DENY for rule in answers):
+        hidden += hidden_tools(_NO_RULES, context.tool_ids, answers)
+    if not hidden:
+        return None
+    return StateCommand().update(TOOL_FILTER, ToolFilter(excluded=tuple(dict.fromkeys(hidden))))
+
+
+def suspension_id(call_id: str) -> str:
+    """What the question about a call is called."""
+    return f"perm_{call_id}"
+
+
+def asked_pattern(verdict: Verdict) -> str:
+    """Which calls of the tool an answer is about, unless it says so itself."""
+    return "*" if verdict.rule is None else verdict.rule.pattern.text
+
+
+_NO_RULES = RuleSet()
+
+
+def _ticket(context: ToolGateContext, verdict: Verdict) -> SuspendTicket:
+    call = context.call
+    return SuspendTicket(
+        suspension=Suspension(
+            id=suspension_id(call.id),
+            action=ACTION,
+            message=f"Permission required for tool '{escaped(call.name)}'",
+            parameters=_parameters(context, verdict),
+        ),
+        pending=PendingToolCall(id=call.id, name=call.name, arguments=call.arguments),
+        resume_mode=ResumeMode.REPLAY_TOOL_CALL,
+    )
+
+
+def _parameters(context: ToolGateContext, verdict: Verdict) -> dict[str, Any]:
+    """What whoever decides has to know: the call as it is, who asks, what can be remembered."""
+    is_known = user_place(context.run) is not None
+    scopes = [
+        scope.value
+        for scope in PermissionScope
+        if is_within(scope, verdict.scope) and (is_known or scope is not PermissionScope.USER)
+    ]
+    return {
+        "tool": context.call.name,
+        "arguments": context.call.arguments,
+        "rule": verdict.rule_text,
+        "remember": {
+            "scopes": scopes,
+            "tool": context.call.name,
+            "pattern": asked_pattern(verdict),
+        },
+    }
+
+
+def _refusal(tool_name: str, verdict: Verdict, on_deny: OnDeny) -> GateDecision:
+    reason = f"tool '{escaped(tool_name)}' is denied by the permission rules"
+    if on_deny is OnDeny.END:
+        return Block(reason=reason)
+    error = ToolDenied(f"{reason}; this call will not be made")
+    result = ToolResult.error(tool_name, str(error), code=error.code, rule=verdict.rule_text)
+    return SetResult(result=result)
+
+
+def escaped(text: str) -> str:
+    """Text on one line with everything invisible spelled out: people read it before they decide."""
+    return "".join(
+        mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text
+    )

@@ -1,0 +1,85 @@
+"""The plugin: a gate before every call, and denied tools kept from the model."""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from awaken.contracts.errors import InvalidPluginConfig, KeyCodecError
+from awaken.contracts.identity import RunIdentity
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import ConfigSection, Plugin, PluginRegistrar
+from awaken.contracts.specs import AgentSpec
+from awaken.contracts.tools import ToolDescriptor
+
+from .checking import RefusedRule, compiled
+from .config import SECTION, PermissionConfig
+from .gate import Prepared, hide_denied_tools, permission_gate
+from .remembering import (
+    SHARE_APPROVAL,
+    SHARE_REFUSAL,
+    note_passed,
+    remember_approval,
+    remember_refusal,
+    share_answer,
+)
+from .rules import hidden_tools
+from .standing import Standing
+from .state import PASSED_CALLS, RUN_ANSWERS, SHARED_ANSWERS, THREAD_ANSWERS
+
+logger = logging.getLogger(__name__)
+
+
+class PermissionPlugin(Plugin):
+    """Lets calls pass, asks about them or refuses them, by the rules of section `permission`.
+
+    Without that section every call is asked about.
+    """
+
+    name = "permission"
+
+    def register(self, registrar: PluginRegistrar) -> None:
+        """Ask the gate, hide what is denied, and remember what is answered."""
+        registrar.key(RUN_ANSWERS)
+        registrar.key(PASSED_CALLS)
+        registrar.key(THREAD_ANSWERS, retain_on_uninstall=True)
+        registrar.profile_key(SHARED_ANSWERS)
+        registrar.gate(permission_gate)
+        registrar.hook(Phase.BEFORE_INFERENCE, hide_denied_tools)
+        registrar.hook(Phase.BEFORE_TOOL_EXECUTE, note_passed)
+        registrar.hook(Phase.BEFORE_TOOL_EXECUTE, remember_approval)
+        registrar.hook(Phase.AFTER_TOOL_EXECUTE, remember_refusal)
+        registrar.action(SHARE_APPROVAL, share_answer)
+        registrar.action(SHARE_REFUSAL, share_answer)
+
+    def config_sections(self) -> Sequence[ConfigSection]:
+        """The section `permission`."""
+        return (ConfigSection.of(SECTION, PermissionConfig),)
+
+    def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Prepared:
+        """Compile the agent's rules and find the tools that they hide.
+
+        Raises:
+            InvalidPluginConfig: A rule is unreadable, contradicts another one, or can never match.
+        """
+        try:
+            config = agent.config(SECTION, PermissionConfig)
+            made = compiled(config, tools)
+        except (KeyCodecError, RefusedRule) as error:
+            problem = error.problem if isinstance(error, KeyCodecError) else str(error)
+            raise InvalidPluginConfig(
+                section=SECTION, agent_id=agent.id, problem=problem
+            ) from error
+        if made.oddities:
+            # One line: agents are resolved again whenever a server of tools changes.
+            more = f" (and {len(made.oddities) - 1} more)" if len(made.oddities) > 1 else ""
+            what = f"Section '{SECTION}' of agent '{agent.id}'"
+            logger.warning("%s: %s%s.", what, made.oddities[0], more)
+        return Prepared(
+            rules=made.rules,
+            on_deny=config.on_deny,
+            tool_ids=frozenset(tools),
+            hidden=frozenset(hidden_tools(made.rules, tools)),
+        )
+
+    def activate(self, run: RunIdentity, agent: AgentSpec) -> Standing:
+        """What the run knows of earlier answers."""
+        return Standing()

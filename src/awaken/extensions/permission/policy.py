@@ -1,0 +1,59 @@
+"""What another rule set would have done to calls of the past. Answers and grants do not count."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from awaken.contracts.permissions import ToolBehavior
+from awaken.contracts.record import Record
+from awaken.patterns import call_of
+
+from .rules import RuleSet, decide
+
+
+class PastCall(Record, frozen=True, kw_only=True):
+    """A call that a model made once."""
+
+    thread_id: str
+    run_id: str | None = None
+    call_id: str
+    tool: str
+    arguments: Any = None
+
+
+class Change(Record, frozen=True, kw_only=True):
+    """A call to which something else would happen now."""
+
+    call: PastCall
+    before: ToolBehavior
+    after: ToolBehavior
+    rule: str
+    """The pattern of the rule that decides now, or `default`."""
+
+
+class PolicyDiff(Record, frozen=True, kw_only=True):
+    """What a changed rule set changes."""
+
+    calls: int
+    changes: tuple[Change, ...] = ()
+
+    def newly(self, behavior: ToolBehavior) -> tuple[Change, ...]:
+        """The calls to which this happens now and did not before."""
+        return tuple(change for change in self.changes if change.after is behavior)
+
+
+def policy_diff(old: RuleSet, new: RuleSet, calls: Sequence[PastCall]) -> PolicyDiff:
+    """Decide about every call by both rule sets and keep those that differ."""
+    return PolicyDiff(calls=len(calls), changes=tuple(_changes(old, new, calls)))
+
+
+def _changes(old: RuleSet, new: RuleSet, calls: Iterable[PastCall]) -> Iterable[Change]:
+    for past in calls:
+        call = call_of(past.tool, past.arguments)
+        before, after = decide(old, call), decide(new, call)
+        if before.behavior is not after.behavior:
+            yield Change(
+                call=past,
+                before=before.behavior,
+                after=after.behavior,
+                rule=after.rule_text,
+            )

@@ -1,0 +1,156 @@
+"""Answers that hold for later calls: "always allow" and "always deny".
+
+An approval is remembered before the call runs, a refusal after it was declined. Both phases may
+be repeated after a crash; an answer that is added twice counts once.
+"""
+
+import logging
+
+from awaken.contracts.loop_state import TOOL_CALL_STATES
+from awaken.contracts.permissions import PermissionScope, Remember, ToolBehavior
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import (
+    AfterToolExecuteContext,
+    BeforeToolExecuteContext,
+    PhaseContext,
+    ToolPhaseContext,
+)
+from awaken.contracts.state import ScheduledActionSpec, StateCommand
+from awaken.contracts.suspension import DecisionAction, ToolCallResume
+from awaken.patterns import Call, PatternError, call_of
+
+from .gate import ACTION, asked_pattern, suspension_id
+from .rules import Rule, Verdict, decide, is_within
+from .standing import parsed
+from .state import (
+    PASSED_CALLS,
+    RUN_ANSWERS,
+    SHARED_ANSWERS,
+    THREAD_ANSWERS,
+    Passed,
+    RememberedAnswer,
+    answers_after,
+    project_place,
+    user_place,
+)
+
+logger = logging.getLogger(__name__)
+
+SHARE_APPROVAL = ScheduledActionSpec[RememberedAnswer](
+    "permission.share_approval", Phase.BEFORE_TOOL_EXECUTE, RememberedAnswer
+)
+SHARE_REFUSAL = ScheduledActionSpec[RememberedAnswer](
+    "permission.share_refusal", Phase.AFTER_TOOL_EXECUTE, RememberedAnswer
+)
+
+
+async def note_passed(context: BeforeToolExecuteContext) -> StateCommand | None:
+    """Note that a call may run that somebody was, or could have been, asked about."""
+    if context.resume is None and not await context.own.answers(context):
+        # Nobody has answered anything: the rules alone have let it pass.
+        return None
+    return StateCommand().update(PASSED_CALLS, Passed(step=context.step, call_id=context.call.id))
+
+
+async def remember_approval(context: BeforeToolExecuteContext) -> StateCommand | None:
+    """Remember that calls like this one are allowed, if whoever approved it said so."""
+    resume, call = context.resume, context.call
+    if resume is None or resume.remember is None:
+        return None
+    question = (context.suspension_reason, context.suspension_id)
+    if question != (ACTION, suspension_id(call.id)):
+        # Somebody else asked: their answer is no permission.
+        return None
+    asked = context.state(TOOL_CALL_STATES).get(call.id)
+    arguments = call.arguments if asked is None else asked.arguments
+    return _remembered(context, call_of(call.name, arguments), resume)
+
+
+async def remember_refusal(context: AfterToolExecuteContext) -> StateCommand | None:
+    """Remember that calls like this one are denied, if whoever declined it said so."""
+    resume, call = context.resume, context.call
+    if resume is None or resume.remember is None or resume.action is not DecisionAction.CANCEL:
+        return None
+    if Passed(step=context.step, call_id=call.id) in context.state(PASSED_CALLS):
+        # It was allowed before: what was declined is something that its tool asked.
+        return None
+    return _remembered(context, call_of(call.name, call.arguments), resume)
+
+
+async def share_answer(context: PhaseContext, answer: RememberedAnswer) -> None:
+    """Write an answer to where the runs of its project or its person find it."""
+    is_personal = answer.scope is PermissionScope.USER
+    place = user_place(context.run) if is_personal else project_place(context.run)
+    assert context.profile is not None
+    assert place is not None
+    await context.profile.change(SHARED_ANSWERS, place, lambda it: answers_after(it, answer))
+    context.own.read_again()
+
+
+def _remembered(
+    context: ToolPhaseContext, call: Call, resume: ToolCallResume
+) -> StateCommand | None:
+    # Answers are no questions: who asked is found among the rules alone.
+    verdict = decide(context.prepared.rules, call)
+    if verdict.behavior is not ToolBehavior.ASK:
+        return None
+    answer = _answer(context, call, resume, verdict)
+    if answer is None:
+        return None
+    match answer.scope:
+        case PermissionScope.ONCE:
+            return None
+        case PermissionScope.RUN:
+            return StateCommand().update(RUN_ANSWERS, answer)
+        case PermissionScope.THREAD:
+            return StateCommand().update(THREAD_ANSWERS, answer)
+        case PermissionScope.PROJECT | PermissionScope.USER:
+            is_approval = isinstance(context, BeforeToolExecuteContext)
+            return StateCommand().schedule(SHARE_APPROVAL if is_approval else SHARE_REFUSAL, answer)
+
+
+def _answer(
+    context: ToolPhaseContext, call: Call, resume: ToolCallResume, verdict: Verdict
+) -> RememberedAnswer | None:
+    remember = resume.remember
+    assert remember is not None
+    is_refusal = resume.action is DecisionAction.CANCEL
+    behavior = ToolBehavior.DENY if is_refusal else ToolBehavior.ALLOW
+    if remember.pattern is not None and not _covers(remember.pattern, behavior, call):
+        return None
+    scope = _narrowed(context, remember, verdict)
+    if scope is not remember.scope:
+        said = (remember.scope.value, context.call.id, scope.value)
+        logger.info("An answer for the %s to call '%s' is remembered for the %s only.", *said)
+    return RememberedAnswer(
+        pattern=remember.pattern or asked_pattern(verdict),
+        behavior=behavior,
+        scope=scope,
+        # "Always" is about the tool that was shown, however much a pattern describes.
+        tool=call.tool_id,
+        narrowed_from=None if scope is remember.scope else remember.scope,
+        call_id=context.call.id,
+        run_id=context.run.run_id,
+        decided_by=resume.decided_by,
+        decided_at=resume.updated_at,
+    )
+
+
+def _covers(text: str, behavior: ToolBehavior, call: Call) -> bool:
+    """Whether a pattern that somebody sent describes the call that was asked about."""
+    try:
+        if Rule(parsed(text), behavior).fits(call):
+            return True
+        problem = "it does not describe the call that was asked about"
+    except PatternError as error:
+        problem = str(error)
+    logger.warning("Pattern %r is not remembered: %s", text[:200], problem)
+    return False
+
+
+def _narrowed(context: ToolPhaseContext, remember: Remember, verdict: Verdict) -> PermissionScope:
+    """How far the answer reaches: no further than the rule lets it, nor than what is known."""
+    scope = remember.scope if is_within(remember.scope, verdict.scope) else verdict.scope
+    is_shared = scope in (PermissionScope.USER, PermissionScope.PROJECT)
+    is_nobody = scope is PermissionScope.USER and user_place(context.run) is None
+    return PermissionScope.THREAD if is_nobody or (is_shared and context.profile is None) else scope

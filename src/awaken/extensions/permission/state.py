@@ -1,0 +1,116 @@
+"""What people have answered before, and how long each answer lives.
+
+An answer for a run or a thread is state; one for a project or a person is a profile entry. The
+rules of the configuration are in neither: they hold as long as the configuration says so.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from awaken.contracts.identity import RunIdentity
+from awaken.contracts.permissions import PermissionScope, ToolBehavior
+from awaken.contracts.profile import GLOBAL_SCOPE, ProfileKey
+from awaken.contracts.record import Record
+from awaken.contracts.state import MergeStrategy, StateKey, StateScope
+
+ANSWERS_MAX = 1_000
+"""How many answers one scope keeps; the oldest permissions make room, denials never do."""
+
+
+class RememberedAnswer(Record, frozen=True, kw_only=True):
+    """A decision that holds for later calls as well."""
+
+    pattern: str
+    behavior: ToolBehavior
+    scope: PermissionScope
+    tool: str
+    """The one tool that it is about, however many the pattern names."""
+    narrowed_from: PermissionScope | None = None
+    """How far whoever decided wanted it to reach, when that was further than it may."""
+    call_id: str = ""
+    run_id: str = ""
+    decided_by: str | None = None
+    decided_at: int = 0
+
+    @property
+    def subject(self) -> str:
+        """What it is about; a later answer about the same takes its place."""
+        # As JSON, so that no two pairs of names can look alike.
+        return msgspec.json.encode([self.tool, self.pattern]).decode()
+
+
+Answers = Mapping[str, RememberedAnswer]
+
+
+def answers_after(answers: Answers, answer: RememberedAnswer) -> Answers:
+    """The answers with one more; in any order and however often it is added, the same ones."""
+    known = answers.get(answer.subject)
+    if known is not None and _age(known) > _age(answer):
+        return answers
+    kept = {**answers, answer.subject: answer}
+    if len(kept) > ANSWERS_MAX:
+        permissions = [it for it in kept.values() if it.behavior is ToolBehavior.ALLOW]
+        if permissions:
+            del kept[min(permissions, key=_age).subject]
+    return kept
+
+
+def _age(answer: RememberedAnswer) -> tuple[int, bool, str, str]:
+    """What decides between two answers; of two at the same moment, the denial stays."""
+    is_denial = answer.behavior is ToolBehavior.DENY
+    return (answer.decided_at, is_denial, answer.run_id, answer.call_id)
+
+
+def _answers_key(name: str, scope: StateScope) -> StateKey[Answers, RememberedAnswer]:
+    return StateKey(
+        name,
+        default={},
+        type=dict[str, RememberedAnswer],
+        apply=answers_after,
+        merge=MergeStrategy.COMMUTATIVE,
+        scope=scope,
+    )
+
+
+RUN_ANSWERS = _answers_key("permission.run_answers", StateScope.RUN)
+THREAD_ANSWERS = _answers_key("permission.thread_answers", StateScope.THREAD)
+SHARED_ANSWERS: ProfileKey[Answers] = ProfileKey(
+    "permission.answers", default={}, type=dict[str, RememberedAnswer]
+)
+
+
+class Passed(Record, frozen=True, kw_only=True):
+    """A call that may run: whatever is asked about it from now on is no question of permission."""
+
+    step: int
+    call_id: str
+
+
+def _passed_after(passed: tuple[Passed, ...], call: Passed) -> tuple[Passed, ...]:
+    # Calls of earlier steps are over, and a later step may use their ids again.
+    return (*(it for it in passed if it.step == call.step and it != call), call)
+
+
+PASSED_CALLS: StateKey[tuple[Passed, ...], Passed] = StateKey(
+    "permission.passed_calls",
+    default=(),
+    type=tuple[Passed, ...],
+    apply=_passed_after,
+    update_type=Passed,
+    merge=MergeStrategy.COMMUTATIVE,
+)
+"""Those of the step that the rules alone would not have let pass."""
+
+
+def project_place(run: RunIdentity) -> str:
+    """Where the answers of the run's project are kept."""
+    return GLOBAL_SCOPE if run.tenant_id is None else f"tenant::{run.tenant_id}"
+
+
+def user_place(run: RunIdentity) -> str | None:
+    """Where the answers of the run's person are kept; None when nobody knows who that is."""
+    if run.user_id is None:
+        return None
+    # As JSON, so that no two pairs of names can look alike.
+    return f"user::{msgspec.json.encode([run.tenant_id, run.user_id]).decode()}"

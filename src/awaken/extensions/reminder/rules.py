@@ -1,0 +1,133 @@
+"""Rules compiled: which result of which call they mean, and what is said then.
+
+Matching is generous, as for rules that ask: a reminder too many costs less than one too few.
+What is said is fixed when the rule is compiled; nothing of a call or of a result enters it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.context_messages import ContextMessage
+from awaken.contracts.errors import InvalidPluginConfig
+from awaken.contracts.messages import as_blocks
+from awaken.contracts.tool_results import ToolResult
+from awaken.contracts.tools import ToolDescriptor
+from awaken.patterns import (
+    Call,
+    Condition,
+    Kind,
+    PatternError,
+    PatternIndex,
+    ToolPattern,
+    ValueTest,
+    call_of,
+    parse_condition,
+    parse_pattern,
+    reading_of,
+)
+
+from .config import SECTION, FieldsMatch, OutputMatch, ReminderRule
+
+_OPERATORS = {
+    "glob": "~",
+    "exact": "=",
+    "regex": "=~",
+    "not_glob": "!~",
+    "not_exact": "!=",
+    "not_regex": "!=~",
+}
+
+
+class Reminder(msgspec.Struct, frozen=True, eq=False):
+    """What is said after which results."""
+
+    message: ContextMessage
+    status: str = "any"
+    text: ValueTest | None = None
+    fields: tuple[Condition, ...] = ()
+
+    def follows(self, result: ToolResult) -> bool:
+        """Whether this result calls for it."""
+        if self.status not in ("any", result.status):
+            return False
+        if self.text is not None and not self.text.may_fit(reading_of(_shown(result))):
+            return False
+        if not self.fields:
+            return True
+        values = call_of(result.tool_name, result.data)
+        return result.data is not None and all(it.may_match(values) for it in self.fields)
+
+
+class Reminders(msgspec.Struct, frozen=True, eq=False):
+    """The rules of an agent."""
+
+    rules: PatternIndex[Reminder]
+    messages: Mapping[str, ContextMessage]
+
+    def due(self, call: Call, result: ToolResult) -> list[str]:
+        """The keys of what is to be said after the result of a call."""
+        return [it.message.key for it in self.rules.may_match(call) if it.follows(result)]
+
+
+def compiled(
+    rules: Iterable[ReminderRule], agent_id: str, tools: Mapping[str, ToolDescriptor]
+) -> Reminders:
+    """Compile and check the rules of an agent.
+
+    Raises:
+        InvalidPluginConfig: A rule cannot be read, can never apply, or has the name of another.
+    """
+    entries: dict[str, tuple[ToolPattern, Reminder]] = {}
+    for place, rule in enumerate(rules):
+        name = rule.name or f"rule-{place}-{rule.tool}"
+        try:
+            pattern = parse_pattern(rule.tool)
+            reminder = _reminder(name, rule)
+            problem = _problem(pattern, tools)
+        except PatternError as error:
+            raise _refused(agent_id, name, str(error).rstrip(".")) from error
+        if name in entries:
+            problem = "another rule has this name; give each its own"
+        if problem:
+            raise _refused(agent_id, name, problem)
+        entries[name] = (pattern, reminder)
+    messages = {it.message.key: it.message for _, it in entries.values()}
+    return Reminders(PatternIndex(entries.values()), messages)
+
+
+def _reminder(name: str, rule: ReminderRule) -> Reminder:
+    message = ContextMessage(
+        key=f"reminder.{name}",
+        content=as_blocks(rule.message.content),
+        target=rule.message.target,
+        cooldown_turns=rule.message.cooldown_turns,
+    )
+    match rule.output:
+        case OutputMatch(status=status, content=FieldsMatch(fields=fields)):
+            found = (parse_condition(it.path, _OPERATORS[it.op], it.value) for it in fields)
+            return Reminder(message, status, None, tuple(found))
+        case OutputMatch(status=status, content=str() as glob):
+            return Reminder(message, status, ValueTest(Kind.GLOB, glob))
+        case OutputMatch(status=status):
+            return Reminder(message, status)
+    return Reminder(message)
+
+
+def _shown(result: ToolResult) -> Any:
+    """What the text is compared with: the data, or the message of a result that has none."""
+    return result.message if result.data is None else result.data
+
+
+def _problem(pattern: ToolPattern, tools: Mapping[str, ToolDescriptor]) -> str | None:
+    """Why no tool of the agent can be called like this. Tools that come later are not judged."""
+    named = [tool for tool_id, tool in tools.items() if pattern.matches_tool(tool_id)]
+    problems = [pattern.problems(tool.parameters) for tool in named]
+    return "; ".join(problems[0]) if problems and all(problems) else None
+
+
+def _refused(agent_id: str, name: str, problem: str) -> InvalidPluginConfig:
+    return InvalidPluginConfig(
+        section=SECTION, agent_id=agent_id, problem=f"rule '{name}': {problem}"
+    )

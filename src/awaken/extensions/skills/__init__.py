@@ -1,0 +1,13 @@
+"""Skills: instructions in folders, code or on servers that a model takes up when it needs them.
+
+`SkillsPlugin` shows a catalog and offers the tools `skill`, `load_skill_resource` and, where it
+is configured, `skill_script`. Belongs here: SKILL.md and its rules, the files of skills, and
+running their scripts. Does not: who may call a tool, and sources that speak a protocol; those
+implement `contracts.skills.SkillSource`.
+"""
+
+from .config import ScriptsConfig, SkillsConfig
+from .given import GivenSkills
+from .plugin import SkillsPlugin
+
+__all__ = ["GivenSkills", "ScriptsConfig", "SkillsConfig", "SkillsPlugin"]

@@ -1,0 +1,152 @@
+"""The tool `skill`: takes up a skill for the run, or has another agent follow it."""
+
+import asyncio
+import hashlib
+from typing import Any
+
+from awaken.authoring.delegates import TIMEOUT_SECONDS, AgentTool
+from awaken.authoring.functions import tool
+from awaken.contracts.messages import Provenance
+from awaken.contracts.permissions import TOOL_GRANTS, WANTED_TOOLS
+from awaken.contracts.skills import Skill, SkillContext, SkillUnavailable
+from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.tool_results import ToolResult
+from awaken.contracts.tools import Tool
+
+from .config import SECTION, SkillsConfig
+from .grants import grant_of, usable_patterns, wanted_tools
+from .library import Entry, SkillLibrary
+from .problems import SkillProblem
+from .rendering import ALL, MAX_TEXT, checked_arguments, rendered
+from .state import ACTIVE_SKILLS, FORKS, ActiveSkill, Fork
+
+RENDER_SECONDS = 60
+MAX_ACTIVE = 16
+
+
+def skill_tool(library: SkillLibrary) -> Tool:
+    """The tool for the skills of a library."""
+
+    @tool(id="skill", effect="idempotent", kind="other", timeout=TIMEOUT_SECONDS)
+    async def take_up(
+        skill: str,
+        ctx: ToolContext,
+        args: str | dict[str, str] | None = None,
+        arguments: dict[str, str] | None = None,
+    ) -> Any:
+        """Take up a skill: its instructions are added to this conversation.
+
+        Args:
+            skill: The name of the skill, from the list of available skills.
+            ctx: The call.
+            args: What the skill is to be about, as one text.
+            arguments: The skill's arguments by name, for skills that have several.
+        """
+        if args and arguments:
+            told = "Give 'args' or 'arguments', not both."
+            return ToolResult.error_with_code(ctx.tool_name, "invalid_arguments", told)
+        try:
+            return await _taken_up(library, skill, args or arguments, ctx)
+        except SkillProblem as problem:
+            return ToolResult.error_with_code(ctx.tool_name, problem.kind, str(problem))
+
+    return take_up
+
+
+async def _taken_up(
+    library: SkillLibrary, name: str, given: str | dict[str, str] | None, ctx: ToolContext
+) -> Any:
+    if ctx.resume is not None and (fork := ctx.state.snapshot.get(FORKS).get(ctx.call_id)):
+        return await _followed(fork, ctx)
+    config = ctx.agent.config(SECTION, SkillsConfig)
+    entry = library.find(name, config)
+    values = checked_arguments(entry.skill, given)
+    text = await _text(entry, values)
+    if entry.skill.context is SkillContext.FORK:
+        agent_id = _follower(entry.skill, config, ctx)
+        fork = Fork(call_id=ctx.call_id, agent_id=agent_id, prompt=text)
+        ctx.state.update(FORKS, fork)
+        return await _followed(fork, ctx)
+    return _activated(entry, text, _provenance(entry, values), ctx)
+
+
+async def _text(entry: Entry, values: dict[str, str]) -> str:
+    """The skill's instructions with the arguments in place.
+
+    Raises:
+        SkillProblem: The source has no text, or too much of it.
+    """
+    skill = entry.skill
+    text = rendered(skill, values) if skill.body else await _rendered_there(entry, values)
+    if not 0 < len(text.strip()) <= MAX_TEXT:
+        problem = f"The text of skill '{skill.name}' must have 1 to {MAX_TEXT} characters."
+        raise SkillProblem("invalid_skill_md", problem)
+    return text
+
+
+async def _rendered_there(entry: Entry, values: dict[str, str]) -> str:
+    name = entry.skill.name
+    declared = {argument: value for argument, value in values.items() if argument != ALL}
+    if values[ALL] and not declared:
+        problem = f"Skill '{name}' takes no plain text; give 'arguments' by name."
+        raise SkillProblem("invalid_arguments", problem)
+    try:
+        async with asyncio.timeout(RENDER_SECONDS):
+            return await entry.source.render(name, declared)
+    except (SkillUnavailable, TimeoutError) as error:
+        problem = str(error) or f"Skill '{name}' was not there within {RENDER_SECONDS} s."
+        raise SkillProblem("io_error", problem) from error
+
+
+def _provenance(entry: Entry, values: dict[str, str]) -> Provenance:
+    if entry.source.is_remote:
+        return Provenance.REMOTE
+    return Provenance.MODEL if any(values.values()) else Provenance.SYSTEM
+
+
+def _activated(entry: Entry, text: str, provenance: Provenance, ctx: ToolContext) -> dict[str, Any]:
+    skill, config = entry.skill, ctx.agent.config(SECTION, SkillsConfig)
+    active = ctx.state.snapshot.get(ACTIVE_SKILLS)
+    if skill.name not in active and len(active) >= MAX_ACTIVE:
+        problem = f"{MAX_ACTIVE} skills are active already; no more can be in one run."
+        raise SkillProblem("unsupported_operation", problem)
+    taken = ActiveSkill(
+        name=skill.name,
+        text=text,
+        content_hash=skill.content_hash or hashlib.sha256(text.encode()).hexdigest(),
+        is_remote=entry.source.is_remote,
+        provenance=provenance,
+        allowed_tools=usable_patterns(skill),
+        model=skill.model,
+    )
+    ctx.state.update(ACTIVE_SKILLS, taken)
+    grant = grant_of(taken, config, ctx.agent.id)
+    if grant.patterns:
+        ctx.state.update(TOOL_GRANTS, grant)
+    # Wanting a tool is no permission, but somebody else's skill is not to fill the request.
+    if wanted := wanted_tools(grant.patterns if taken.is_remote else taken.allowed_tools):
+        ctx.state.update(WANTED_TOOLS, wanted)
+    return {
+        "skill": skill.name,
+        "status": "active",
+        "note": "Its instructions stand at the end of the conversation; follow them now.",
+        "content_hash": taken.content_hash,
+    }
+
+
+def _follower(skill: Skill, config: SkillsConfig, ctx: ToolContext) -> str:
+    agent_id = skill.agent or config.fork_agent
+    if agent_id is None or agent_id not in ctx.agent.delegates:
+        problem = (
+            f"Skill '{skill.name}' is followed by another agent, and {agent_id!r} is no delegate "
+            f"of '{ctx.agent.id}': name one as 'agent' in the skill or 'fork_agent' in its section."
+        )
+        raise SkillProblem("unsupported_operation", problem)
+    return agent_id
+
+
+async def _followed(fork: Fork, ctx: ToolContext) -> ToolResult:
+    """The answer of the agent that follows the skill, or its question."""
+    agent = AgentTool(fork.agent_id, "")
+    output = await agent.execute(agent.validate({"prompt": fork.prompt}), ctx)
+    return output.result

@@ -1,0 +1,65 @@
+"""What an agent may do with skills: its section `skills`."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from awaken.contracts.record import StrictRecord
+from awaken.contracts.skills import Skill
+
+SECTION = "skills"
+SKILL = "skill"
+RESOURCE = "load_skill_resource"
+SCRIPT = "skill_script"
+
+Positive = Annotated[int, Meta(ge=1)]
+
+
+class ScriptsConfig(StrictRecord, frozen=True, kw_only=True):
+    """How the scripts of skills are run."""
+
+    network: Literal["forbid", "allow"] = "forbid"
+    """With `forbid` a script is not run where the platform cannot take its network away."""
+    isolation: Literal["required", "none"] = "required"
+    """With `none` a script also runs where the platform cannot keep it apart from the server."""
+    environment: tuple[Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")], ...] = ()
+    """Variables of the server's environment that scripts see; no others."""
+    timeout_ms: Annotated[int, Meta(ge=1, le=600_000)] = 60_000
+    cpu_s: Positive = 30
+    memory_mb: Positive = 1_024
+    file_mb: Positive = 64
+    processes: Positive = 64
+    output_bytes: Annotated[int, Meta(ge=1, le=1_048_576)] = 32_768
+    """Kept of stdout, and of stderr; what comes beyond is read and forgotten."""
+
+
+class SkillsConfig(StrictRecord, frozen=True, kw_only=True):
+    """Which skills an agent has, and what they may do."""
+
+    allowed: tuple[str, ...] | None = None
+    """Only these skills; absent: all."""
+    excluded: tuple[str, ...] = ()
+    max_entries: Positive = 32
+    max_chars: Annotated[int, Meta(ge=512)] = 16_384
+    """The budget of the catalog that models are shown."""
+    scripts: Literal[False] | ScriptsConfig = False
+    grants: bool = True
+    """Whether a skill's `allowed-tools` are granted while it is active."""
+    remote_grants: bool = False
+    """The same for skills that somebody else's server offers."""
+    models: bool = False
+    """Whether a skill's `model` is used while it is active."""
+    fork_agent: str | None = None
+    """Who follows forked skills that name no agent: one of the agent's delegates."""
+
+    def permits(self, name: str) -> bool:
+        """Whether the agent may have a skill of this name at all."""
+        return name not in self.excluded and (self.allowed is None or name in self.allowed)
+
+    def shows(self, skill: Skill) -> bool:
+        """Whether the agent's model may know, take up and read this skill: the one gate."""
+        return skill.model_invocable and self.permits(skill.name)
+
+    def grants_of(self, *, is_remote: bool) -> bool:
+        """Whether skills of this origin grant tools."""
+        return self.grants and (self.remote_grants or not is_remote)

@@ -1,0 +1,145 @@
+"""Skills in folders: one directory per skill, read again when its SKILL.md has changed.
+
+The root is the operator's; what lies in it is not trusted to lead elsewhere: neither a skill's
+directory nor its document may be a symlink.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from awaken.contracts.clock import Clock, SystemClock
+from awaken.contracts.errors import InvalidSpec
+from awaken.contracts.record import Record
+from awaken.contracts.skills import Skill
+
+from .documents import parse_skill
+from .given import LocalSkills
+from .grants import pattern_problems
+from .problems import InvalidSkill, shown_name
+
+MAX_DOCUMENT_BYTES = 262_144
+MAX_SKILLS = 2_000
+SETTLED_MS = 100
+"""How coarse the times of files may be."""
+DOCUMENTS = ("SKILL.md", "skill.md")
+
+Stamp = tuple[str, int, int, int]
+"""What changes when a document does: its name, time, size and inode."""
+
+
+class LoadedSkill(Record, frozen=True, kw_only=True):
+    """What a directory gave when it was last read."""
+
+    stamp: Stamp | None
+    skill: Skill | None
+    """The last good one, if there ever was one."""
+    problem: str | None = None
+
+
+class FolderSkills(LocalSkills):
+    """The skills of one root; `scan` looks again and keeps the last good of what is broken now.
+
+    Raises:
+        InvalidSpec: The root is no directory.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], clock: Clock | None = None) -> None:
+        super().__init__(str(root), ())
+        self._clock = clock or SystemClock()
+        self._root = Path(root).resolve()
+        self._loaded: dict[str, LoadedSkill] = {}
+        self._directories: Mapping[str, Path] = {}
+        self.problems: tuple[str, ...] = ()
+        if not self._root.is_dir():
+            raise InvalidSpec(what=f"skill folder '{self.name}'", problem="it is no directory")
+        self.scan()
+
+    def directory(self, name: str) -> Path | None:
+        """Where the files of a skill of the last scan are; None when it has gone."""
+        return self._directories.get(name)
+
+    def scan(self) -> bool:
+        """Look for changes; returns whether there were any. Reads only what has a new stamp."""
+        try:
+            stamps = _stamps(self._root)
+        except OSError as error:
+            self.problems = (f"{self.name}: cannot be read ({error.strerror}); nothing changed",)
+            return False
+        loaded = {name: self._look(name, stamp) for name, stamp in stamps.items()}
+        self.problems = tuple(it.problem for it in loaded.values() if it.problem is not None)
+        is_changed = loaded != self._loaded
+        if is_changed:
+            skills = {name: it.skill for name, it in loaded.items() if it.skill is not None}
+            self._loaded = loaded
+            self._directories = {it.name: self._root / name for name, it in skills.items()}
+            self._skills = tuple(skills.values())
+        return is_changed
+
+    def _look(self, directory: str, stamp: Stamp | str) -> LoadedSkill:
+        known = self._loaded.get(directory) or LoadedSkill(stamp=None, skill=None)
+        if isinstance(stamp, str):
+            problem = f"{shown_name(directory)}: {stamp}"
+            return LoadedSkill(stamp=None, skill=known.skill, problem=problem)
+        if known.stamp == stamp:
+            return known
+        try:
+            skill = parse_skill(_document(self._root / directory / stamp[0]), directory)
+        except (OSError, InvalidSkill, UnicodeDecodeError) as error:
+            seen = None if isinstance(error, OSError) else self._settled(stamp)
+            return LoadedSkill(stamp=seen, skill=known.skill, problem=_told(directory, error))
+        problem = "; ".join(pattern_problems(skill))
+        return LoadedSkill(stamp=self._settled(stamp), skill=skill, problem=problem or None)
+
+    def _settled(self, stamp: Stamp) -> Stamp | None:
+        """The stamp, unless a further change could still leave it as it is."""
+        age_ms = self._clock.now_ms() - stamp[1] // 1_000_000
+        return stamp if age_ms >= SETTLED_MS else None
+
+
+def _stamps(root: Path) -> dict[str, Stamp | str]:
+    """The stamp of each of the root's own visible directories, or why it has none.
+
+    Raises:
+        OSError: The root, or a document in it, cannot be looked at.
+    """
+    with os.scandir(root) as entries:
+        found = sorted(
+            (entry.name, entry.is_symlink())
+            for entry in entries
+            if not entry.name.startswith(".") and entry.is_dir()
+        )
+    stamps: dict[str, Stamp | str] = {name: "there are too many skills" for name, _ in found}
+    for name, is_symlink in found[:MAX_SKILLS]:
+        stamps[name] = "it is a symlink" if is_symlink else _stamp(f"{root}/{name}")
+    return stamps
+
+
+def _stamp(directory: str) -> Stamp | str:
+    for name in DOCUMENTS:
+        try:
+            status = os.lstat(f"{directory}/{name}")
+        except FileNotFoundError:
+            continue
+        return (name, status.st_mtime_ns, status.st_size, status.st_ino)
+    return "it has no SKILL.md"
+
+
+def _document(path: Path) -> str:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        data = file.read(MAX_DOCUMENT_BYTES + 1)
+    if len(data) > MAX_DOCUMENT_BYTES:
+        problem = f"its SKILL.md has more than {MAX_DOCUMENT_BYTES} bytes"
+        raise InvalidSkill(where=path.parent.name, problem=problem)
+    return data.decode()
+
+
+def _told(directory: str, error: Exception) -> str:
+    match error:
+        case OSError():
+            return f"{shown_name(directory)}: SKILL.md cannot be read ({error.strerror})"
+        case UnicodeDecodeError():
+            return f"{shown_name(directory)}: SKILL.md is not UTF-8"
+        case _:
+            return str(error)

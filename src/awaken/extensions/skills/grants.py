@@ -1,0 +1,57 @@
+"""The tools that skills bring along: granted while a skill is active, and wanted in full."""
+
+from collections.abc import Iterable
+
+from awaken.contracts.permissions import TOOL_GRANTS, ToolGrant
+from awaken.contracts.skills import Skill
+from awaken.contracts.state import Snapshot
+from awaken.patterns import Kind, PatternError, ToolPattern, parse_pattern
+
+from .config import SkillsConfig
+from .state import ActiveSkill
+
+
+def pattern_problems(skill: Skill) -> tuple[str, ...]:
+    """Why tools of the skill's `allowed-tools` cannot be granted, one text for each."""
+    return tuple(
+        f"{skill.name}: allowed-tools: {found}"
+        for text in skill.allowed_tools
+        if isinstance(found := _parsed(text), PatternError)
+    )
+
+
+def usable_patterns(skill: Skill) -> tuple[str, ...]:
+    """The tool patterns of a skill that can be read, in their canonical form."""
+    found = map(_parsed, skill.allowed_tools)
+    return tuple(it.text for it in found if isinstance(it, ToolPattern))
+
+
+def wanted_tools(patterns: Iterable[str]) -> tuple[str, ...]:
+    """The tools, as ids or globs, that patterns speak of; a regular expression names none."""
+    tools = (parse_pattern(text).tool for text in patterns)
+    return tuple(dict.fromkeys(it.text for it in tools if it.kind is not Kind.REGEX))
+
+
+def grant_of(skill: ActiveSkill, config: SkillsConfig, agent_id: str) -> ToolGrant:
+    """What an active skill grants an agent under its configuration, which may be nothing."""
+    is_granting = config.permits(skill.name) and config.grants_of(is_remote=skill.is_remote)
+    patterns = skill.allowed_tools if is_granting else ()
+    return ToolGrant(source=f"skill:{skill.name}", patterns=patterns, agent_id=agent_id)
+
+
+def changed_grants(
+    active: Iterable[ActiveSkill], config: SkillsConfig, agent_id: str, snapshot: Snapshot
+) -> tuple[ToolGrant, ...]:
+    """The grants that are other than they should be, as after a handoff to another agent."""
+    held = snapshot.get(TOOL_GRANTS)
+    wanted = (grant_of(skill, config, agent_id) for skill in active)
+    return tuple(
+        it for it in wanted if it != held.get(it.source) and (it.patterns or it.source in held)
+    )
+
+
+def _parsed(text: str) -> ToolPattern | PatternError:
+    try:
+        return parse_pattern(text)
+    except PatternError as error:
+        return error

@@ -1,0 +1,128 @@
+"""Before each request: the catalog, the instructions of active skills, and what they change."""
+
+import re
+from html import escape
+
+import msgspec
+
+from awaken.contracts.context_messages import ContextMessage, suffix_context, system_context
+from awaken.contracts.inference import InferenceOverride
+from awaken.contracts.loop_state import (
+    CONTEXT_MESSAGES,
+    STEP_OVERRIDE,
+    TOOL_FILTER,
+    ToolFilter,
+    UpsertContext,
+)
+from awaken.contracts.messages import Provenance, Role
+from awaken.contracts.permissions import TOOL_GRANTS
+from awaken.contracts.plugins import BeforeInferenceContext
+from awaken.contracts.state import StateCommand
+
+from .catalog import catalog_text
+from .config import RESOURCE, SCRIPT, SKILL, SkillsConfig
+from .grants import changed_grants
+from .library import Shelf, SkillLibrary
+from .state import ACTIVE_SKILLS, ActiveSkill
+
+CATALOG_KEY = "skills.catalog"
+REMOTE_CATALOG_KEY = "skills.catalog.remote"
+ACTIVE_KEY = "skills.active"
+
+_FRAME = re.compile(r"<(?=/?\s*(?:active_skill_instructions|skill)\b)", re.IGNORECASE)
+
+
+class AgentSkills:
+    """What one resolved agent shows of the skills: its catalogs, made once for each shelf."""
+
+    def __init__(self, library: SkillLibrary, config: SkillsConfig) -> None:
+        self.config = config
+        self._library = library
+        self._shelf: Shelf | None = None
+        self._catalogs: tuple[ContextMessage, ...] = ()
+
+    def catalogs(self) -> tuple[ContextMessage, ...]:
+        """The operator's skills and those of servers; the same as long as no skill has changed."""
+        shelf = self._library.shelf()
+        if shelf is not self._shelf:
+            own, remote = (self._text(shelf, is_remote=it) for it in (False, True))
+            found = [system_context(CATALOG_KEY, own)] if own else []
+            if remote:
+                found.append(
+                    _said_by(Provenance.REMOTE, system_context(REMOTE_CATALOG_KEY, remote))
+                )
+            self._catalogs, self._shelf = tuple(found), shelf
+        return self._catalogs
+
+    def _text(self, shelf: Shelf, *, is_remote: bool) -> str:
+        entries = (it for it in shelf.entries.values() if it.source.is_remote is is_remote)
+        return catalog_text(
+            (it.skill for it in entries if self.config.shows(it.skill)),
+            max_entries=self.config.max_entries,
+            max_chars=self.config.max_chars,
+        )
+
+
+async def before_inference(context: BeforeInferenceContext) -> StateCommand | None:
+    """Show what the agent's model should see; as quick with many skills as with few."""
+    skills: AgentSkills = context.prepared
+    catalogs = skills.catalogs()
+    command = StateCommand()
+    for catalog in catalogs if SKILL in context.tool_ids else ():
+        command = command.update(CONTEXT_MESSAGES, UpsertContext(message=catalog))
+    if hidden := _hidden(skills.config, has_skills=bool(catalogs)):
+        command = command.update(TOOL_FILTER, ToolFilter(excluded=hidden))
+    command = _with_active(command, context, skills.config)
+    return None if command.is_empty else command
+
+
+def _hidden(config: SkillsConfig, *, has_skills: bool) -> tuple[str, ...]:
+    if not has_skills:
+        return (SKILL, RESOURCE, SCRIPT)
+    return () if config.scripts else (SCRIPT,)
+
+
+def _with_active(
+    command: StateCommand, context: BeforeInferenceContext, config: SkillsConfig
+) -> StateCommand:
+    active = context.state(ACTIVE_SKILLS)
+    if not active:
+        return command
+    for grant in changed_grants(active.values(), config, context.agent.id, context.snapshot):
+        command = command.update(TOOL_GRANTS, grant)
+    shown = [active[name] for name in sorted(active) if config.permits(name)]
+    for message in _instructions(shown):
+        command = command.update(CONTEXT_MESSAGES, UpsertContext(message=message))
+    model = next((it.model for it in shown if it.model), None) if config.models else None
+    if model is not None:
+        command = command.update(STEP_OVERRIDE, InferenceOverride(upstream_model=model))
+    return command
+
+
+def _instructions(active: list[ActiveSkill]) -> list[ContextMessage]:
+    """The instructions of active skills, after everything else.
+
+    What somebody else's server says, and what a model put into a skill, is a user's word, never
+    the system's.
+    """
+    messages = []
+    for whose in (Provenance.SYSTEM, Provenance.MODEL, Provenance.REMOTE):
+        if skills := [it for it in active if it.provenance is whose]:
+            message = suffix_context(f"{ACTIVE_KEY}.{whose}", _framed(skills))
+            messages.append(_said_by(whose, message))
+    return messages
+
+
+def _said_by(whose: Provenance, message: ContextMessage) -> ContextMessage:
+    role = Role.SYSTEM if whose is Provenance.SYSTEM else Role.USER
+    return msgspec.structs.replace(message, role=role, provenance=whose)
+
+
+def _framed(skills: list[ActiveSkill]) -> str:
+    # A text cannot end its own frame: tags that look like the frame's are escaped.
+    blocks = [
+        f'<skill name="{escape(it.name)}">\n{_FRAME.sub("&lt;", it.text)}\n</skill>'
+        for it in skills
+    ]
+    joined = "\n".join(blocks)
+    return f"<active_skill_instructions>\n{joined}\n</active_skill_instructions>"

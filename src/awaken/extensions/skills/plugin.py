@@ -1,0 +1,109 @@
+"""The plugin: a catalog in front of the model, three tools behind it, folders watched."""
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+
+from awaken.contracts.errors import InvalidPluginConfig, KeyCodecError
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import ConfigSection, Plugin, PluginHost, PluginRegistrar
+from awaken.contracts.skills import Skill, SkillSource
+from awaken.contracts.specs import AgentSpec
+from awaken.contracts.tools import ToolDescriptor
+
+from .activation import skill_tool
+from .config import SECTION, SkillsConfig
+from .folders import FolderSkills
+from .hooks import AgentSkills, before_inference
+from .library import SkillLibrary
+from .resources import resource_tool
+from .sandbox import Sandbox
+from .scripts import script_tool
+from .state import ACTIVE_SKILLS, FORKS
+
+REFRESH_SECONDS = 5.0
+
+
+class SkillsPlugin(Plugin):
+    """Offers the skills of folders and other sources to an agent's model.
+
+    Folders are looked at again every `refresh_s` seconds while the runtime is open.
+
+    Raises:
+        InvalidSpec: There is neither a folder nor a source, a folder is missing, or two of them
+            have the same skill.
+    """
+
+    name = "skills"
+
+    def __init__(
+        self,
+        *roots: str | os.PathLike[str],
+        sources: Sequence[SkillSource] = (),
+        refresh_s: float = REFRESH_SECONDS,
+    ) -> None:
+        self._library = SkillLibrary([*map(FolderSkills, roots), *sources])
+        self._refresh_s = refresh_s
+        self._refreshing: asyncio.Task[None] | None = None
+        self._tools = (
+            skill_tool(self._library),
+            resource_tool(self._library),
+            script_tool(self._library, Sandbox()),
+        )
+
+    @property
+    def skills(self) -> tuple[Skill, ...]:
+        """Every skill of every source, by name."""
+        return tuple(entry.skill for entry in self._library.shelf().entries.values())
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with skills now: those are not offered, or as they last were."""
+        return self._library.problems
+
+    def register(self, registrar: PluginRegistrar) -> None:
+        """Declare the run's memory, the tools and the catalog."""
+        registrar.key(ACTIVE_SKILLS)
+        registrar.key(FORKS)
+        for tool in self._tools:
+            registrar.tool(tool)
+        registrar.hook(Phase.BEFORE_INFERENCE, before_inference)
+
+    def config_sections(self) -> Sequence[ConfigSection]:
+        """The section `skills`."""
+        return (ConfigSection.of(SECTION, SkillsConfig),)
+
+    def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> AgentSkills:
+        """Check the section, and that forked skills have somebody to follow them."""
+        try:
+            config = agent.config(SECTION, SkillsConfig)
+        except KeyCodecError as error:
+            raise _refused(agent, str(error)) from error
+        if config.fork_agent is not None and config.fork_agent not in agent.delegates:
+            raise _refused(agent, f"fork_agent '{config.fork_agent}' is none of its delegates")
+        return AgentSkills(self._library, config)
+
+    async def open(self, host: PluginHost) -> None:
+        """Begin to watch the folders."""
+        if self._refreshing is None:
+            self._refreshing = asyncio.create_task(self._refresh_forever(), name="skills-refresh")
+
+    async def close(self) -> None:
+        """Stop watching."""
+        task, self._refreshing = self._refreshing, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def refresh(self) -> bool:
+        """Look at the folders now; returns whether something has changed."""
+        return await asyncio.to_thread(self._library.scan)
+
+    async def _refresh_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self._refresh_s)
+            await self.refresh()
+
+
+def _refused(agent: AgentSpec, problem: str) -> InvalidPluginConfig:
+    return InvalidPluginConfig(section=SECTION, agent_id=agent.id, problem=problem)

@@ -1,0 +1,85 @@
+"""The tool `load_skill_resource`: a reference as text, an asset as base64, each within a cap."""
+
+import asyncio
+import base64
+import codecs
+from pathlib import Path
+from typing import Any, Literal
+
+from awaken.authoring.functions import tool
+from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.tool_results import ToolResult
+from awaken.contracts.tools import Tool
+
+from .config import RESOURCE, SECTION, SkillsConfig
+from .files import checked_parts, read_file
+from .folders import FolderSkills
+from .library import Entry, SkillLibrary
+from .problems import SkillProblem
+
+MAX_REFERENCE_BYTES = 262_144
+MAX_ASSET_BYTES = 524_288
+
+Kind = Literal["reference", "asset"]
+_KINDS: dict[str, Kind] = {"references": "reference", "assets": "asset"}
+
+
+def resource_tool(library: SkillLibrary) -> Tool:
+    """The tool for the skills of a library."""
+
+    @tool(id=RESOURCE, effect="none", kind="read", output_limit=2 * MAX_ASSET_BYTES)
+    async def load(skill: str, path: str, ctx: ToolContext, kind: Kind | None = None) -> Any:
+        """Read a file that belongs to a skill.
+
+        Args:
+            skill: The name of the skill.
+            path: The file, for example `references/guide.md` or `assets/logo.png`.
+            ctx: The call.
+            kind: `reference` for text, `asset` for anything else; follows from the path.
+        """
+        try:
+            entry = library.find(skill, ctx.agent.config(SECTION, SkillsConfig))
+            return await asyncio.to_thread(_loaded, directory_of(entry), path, kind)
+        except SkillProblem as problem:
+            return ToolResult.error_with_code(ctx.tool_name, problem.kind, str(problem))
+
+    return load
+
+
+def directory_of(entry: Entry) -> Path:
+    """Where a skill's files are.
+
+    Raises:
+        SkillProblem: It has none, because it comes from no folder.
+    """
+    source, name = entry.source, entry.skill.name
+    directory = source.directory(name) if isinstance(source, FolderSkills) else None
+    if directory is None:
+        raise SkillProblem("unsupported_operation", f"Skill '{name}' has no files.")
+    return directory
+
+
+def _loaded(directory: Path, path: str, kind: Kind | None) -> dict[str, Any]:
+    parts = checked_parts(path, _KINDS)
+    actual = _KINDS[parts[0]]
+    if kind is not None and kind != actual:
+        raise SkillProblem("unsupported_path", f"{path!r} is no {kind}.")
+    limit = MAX_REFERENCE_BYTES if actual == "reference" else MAX_ASSET_BYTES
+    data = read_file(directory, parts, limit + 1)
+    is_cut = len(data) > limit
+    content = _text(data[:limit], path, is_cut=is_cut) if actual == "reference" else None
+    return {
+        "path": path,
+        "kind": actual,
+        "encoding": "utf-8" if content is not None else "base64",
+        "content": base64.b64encode(data[:limit]).decode() if content is None else content,
+        "truncated": is_cut,
+    }
+
+
+def _text(data: bytes, path: str, *, is_cut: bool) -> str:
+    """The text, without a character that was cut in the middle."""
+    try:
+        return codecs.getincrementaldecoder("utf-8")().decode(data, final=not is_cut)
+    except UnicodeDecodeError as error:
+        raise SkillProblem("unsupported_path", f"{path!r} is no UTF-8 text.") from error

@@ -1,0 +1,138 @@
+"""How a script is kept apart: a command line for the strongest means that the platform permits.
+
+Bubblewrap hides the file system, the network and all processes. Linux namespaces hide the network,
+the memory and environment of the server and, where permitted, all processes. Where neither is
+permitted no script is run, unless the configuration says so. The limits of the process itself hold
+in every case.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from .config import ScriptsConfig
+from .problems import SkillProblem
+from .processes import run_process
+
+SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin"
+"""Where interpreters are looked for; the PATH that scripts see."""
+PROBE_SECONDS = 10
+
+_INSIDE = "/skill"
+_SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache")
+_LIMITS = 'ulimit -c 0 -t "$1" -v "$2" -f "$3" -u "$4" -n 256 || exit 126; shift 4; exec "$@"'
+_USER = ("--user", "--map-root-user")
+_PROCESSES = ("--pid", "--fork", "--kill-child", "--mount-proc")
+
+
+class Sandbox:
+    """Finds out once what the platform permits, and makes command lines of it."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[str, ...]] = {}
+
+    async def command(
+        self, config: ScriptsConfig, work: Path, command: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        """The command line that runs a command in a directory, limited and kept apart.
+
+        Raises:
+            SkillProblem: The platform cannot keep it apart, or not from a forbidden network.
+        """
+        if sys.platform != "linux":
+            raise SkillProblem("unsupported_operation", "Scripts of skills need Linux.")
+        kept_apart = await self._means(config.network)
+        if not kept_apart and (problem := _refusal(config)):
+            raise problem
+        return (*_placed(kept_apart, work), *_limited(config), *command)
+
+    async def _means(self, network: str) -> tuple[str, ...]:
+        if not self._found.get(network):
+            # That there is none is found out anew each time: it may have been a slow moment.
+            self._found[network] = await _strongest(network)
+        return self._found[network]
+
+
+def script_environment(config: ScriptsConfig, work: Path) -> dict[str, str]:
+    """What a script sees of the environment: nothing but the allowed names and the basics."""
+    basics = {"PATH": SEARCH_PATH, "HOME": str(work), "TMPDIR": str(work), "LANG": "C.UTF-8"}
+    allowed = {name: os.environ[name] for name in config.environment if name in os.environ}
+    return {**basics, **allowed}
+
+
+async def _strongest(network: str) -> tuple[str, ...]:
+    for means in _candidates(network):
+        if await _is_permitted(means):
+            return means
+    return ()
+
+
+def _refusal(config: ScriptsConfig) -> SkillProblem | None:
+    """Why a script is not run where nothing can keep it apart."""
+    if config.network == "forbid":
+        problem = (
+            "The network cannot be taken away from scripts here: install bubblewrap, permit user "
+            "namespaces, or set scripts.network to 'allow'."
+        )
+        return SkillProblem("unsupported_operation", problem)
+    if config.isolation == "required":
+        problem = (
+            "Scripts cannot be kept apart from the server here: install bubblewrap, permit user "
+            "namespaces, or set scripts.isolation to 'none' if scripts may read what it knows."
+        )
+        return SkillProblem("isolation_unavailable", problem)
+    return None
+
+
+def _candidates(network: str) -> list[tuple[str, ...]]:
+    """Command prefixes, strongest first."""
+    found: list[tuple[str, ...]] = []
+    if bubblewrap := shutil.which("bwrap"):
+        found.append(_bubblewrap(bubblewrap, network))
+    if unshare := shutil.which("unshare"):
+        alone = ("--net",) if network == "forbid" else ()
+        found.append((unshare, *_USER, *alone, *_PROCESSES, "--"))
+        found.append((unshare, *_USER, *alone, "--"))
+    return found
+
+
+def _bubblewrap(program: str, network: str) -> tuple[str, ...]:
+    shared = ("--share-net",) if network == "allow" else ()
+    system = [part for path in _SYSTEM for part in ("--ro-bind-try", path, path)]
+    return (
+        program, "--unshare-all", *shared, "--die-with-parent", "--new-session",
+        "--cap-drop", "ALL", *system, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp",
+        "--bind", _WORK, _INSIDE, "--chdir", _INSIDE,
+        "--setenv", "HOME", _INSIDE, "--setenv", "TMPDIR", "/tmp", "--",
+    )  # fmt: skip
+
+
+_WORK = "{work}"
+"""Stands for the private copy of the skill, which each call has of its own."""
+
+
+def _placed(means: tuple[str, ...], work: Path) -> tuple[str, ...]:
+    return tuple(str(work) if part == _WORK else part for part in means)
+
+
+def _limited(config: ScriptsConfig) -> tuple[str, ...]:
+    limits = (config.cpu_s, config.memory_mb * 1_024, config.file_mb * 1_024, config.processes)
+    bash = ("bash", "--noprofile", "--norc", "-c", _LIMITS, "limits")
+    return (*bash, *map(str, limits))
+
+
+async def _is_permitted(means: tuple[str, ...]) -> bool:
+    work = Path(tempfile.gettempdir())
+    try:
+        done = await run_process(
+            (*_placed(means, work), "true"),
+            cwd=work,
+            env={"PATH": SEARCH_PATH},
+            timeout_s=PROBE_SECONDS,
+            output_bytes=1_024,
+        )
+    except (OSError, TimeoutError):
+        return False
+    return done.exit_code == 0

@@ -1,0 +1,33 @@
+"""The language in which rules speak of tool calls: `Bash(command ~ "git *")`.
+
+Belongs here: reading patterns, and whether a call fits one. A rule that denies or asks takes
+`may_match`, a rule that allows takes `must_match`; see `conditions.py` for why they are two. Does
+not: what follows from a match. May import: contracts, and RE2, which runs every expression.
+"""
+
+from .calls import Call, call_of
+from .conditions import Condition, Kind, ValueTest
+from .errors import PatternError
+from .globs import tool_glob
+from .grammar import parse_condition, parse_pattern
+from .index import PatternIndex
+from .readings import reading_of
+from .regexes import Regex, compiled_regex
+from .tool_pattern import ToolPattern
+
+__all__ = [
+    "Call",
+    "Condition",
+    "Kind",
+    "PatternError",
+    "PatternIndex",
+    "Regex",
+    "ToolPattern",
+    "ValueTest",
+    "call_of",
+    "compiled_regex",
+    "parse_condition",
+    "parse_pattern",
+    "reading_of",
+    "tool_glob",
+]

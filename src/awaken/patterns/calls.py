@@ -1,0 +1,77 @@
+"""A tool call as patterns see it, and the paths that lead into its arguments."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from .readings import Reading, reading_of
+
+
+class Path(msgspec.Struct, frozen=True):
+    """Where in the arguments: names, indexes, and `None` for every item."""
+
+    text: str
+    steps: tuple[str | int | None, ...]
+
+
+class Call:
+    """A call whose values are read once, however many patterns look at them."""
+
+    __slots__ = ("_found", "arguments", "tool_id")
+
+    def __init__(self, tool_id: str, arguments: Any) -> None:
+        self.tool_id = tool_id
+        self.arguments = arguments
+        self._found: dict[str, tuple[Reading | None, ...]] = {}
+
+    def readings(self, path: Path | None) -> tuple[Reading | None, ...]:
+        """What is found at the path, one for each branch, `None` where a branch ends too early.
+
+        Without a path it is the primary value: the only argument, or all of them as one object.
+        """
+        key = "" if path is None else path.text
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._read(path)
+        return found
+
+    def _read(self, path: Path | None) -> tuple[Reading | None, ...]:
+        if path is None:
+            return (reading_of(_primary(self.arguments)),)
+        values = _follow([self.arguments], path.steps)
+        return tuple(None if value is _MISSING else reading_of(value) for value in values)
+
+
+def call_of(tool_id: str, arguments: Any) -> Call:
+    """The call of a tool with decoded JSON arguments."""
+    return Call(tool_id, arguments)
+
+
+_MISSING = object()
+
+
+def _primary(arguments: Any) -> Any:
+    if isinstance(arguments, dict) and len(arguments) == 1:
+        return next(iter(arguments.values()))
+    return arguments
+
+
+def _follow(values: Iterable[Any], steps: tuple[str | int | None, ...]) -> Iterable[Any]:
+    for step in steps:
+        values = [item for value in values for item in _step(value, step)]
+    return values
+
+
+def _step(value: Any, step: str | int | None) -> Iterator[Any]:
+    match value, step:
+        case dict(), str() if step in value:
+            yield value[step]
+        case list(), int() if step < len(value):
+            yield value[step]
+        case dict(), None if value:
+            yield from value.values()
+        case list(), None if value:
+            yield from value
+        case _:
+            yield _MISSING

@@ -1,0 +1,133 @@
+"""Conditions on values: six operators, each asked either generously or strictly.
+
+The two questions are duals: a negated condition may hold where its positive is not certain, and is
+certain only where its positive is not even possible. So nothing falls between a denial and an
+allowance of the same text.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+
+from .calls import Call, Path
+from .errors import check_text
+from .globs import Glob, tokens_of
+from .readings import Reading, fold
+from .regexes import Regex, compiled_regex
+
+MAX_TEXT = 4_096
+"""Characters of a pattern."""
+
+
+class Kind(StrEnum):
+    """How a text is compared; tool names and conditions share it."""
+
+    EXACT = "exact"
+    GLOB = "glob"
+    REGEX = "regex"
+
+
+PRECISION = {Kind.EXACT: 3, Kind.GLOB: 2, Kind.REGEX: 1}
+OPERATORS: dict[str, tuple[Kind, bool]] = {
+    "!=~": (Kind.REGEX, True),
+    "!=": (Kind.EXACT, True),
+    "!~": (Kind.GLOB, True),
+    "=~": (Kind.REGEX, False),
+    "=": (Kind.EXACT, False),
+    "~": (Kind.GLOB, False),
+}
+"""What each operator compares with, and whether it negates; the longest first, as they are read."""
+
+
+class ValueTest:
+    """One text compared in one way.
+
+    Raises:
+        PatternError: The text is no glob, or no regular expression.
+    """
+
+    __slots__ = ("_loose", "_sees_through", "_strict", "kind", "text")
+
+    def __init__(self, kind: Kind, text: str) -> None:
+        self.kind = kind
+        self.text = text
+        self._strict = matcher_of(kind, text)
+        self._loose = matcher_of(kind, text, fold)
+        anything = isinstance(self._strict, Glob) and self._strict.anything
+        self._sees_through = anything or kind is Kind.EXACT
+
+    def may_fit(self, reading: Reading) -> bool:
+        """Whether any way to read the value fits; true if that cannot be decided."""
+        if reading.given is None:
+            return True
+        for form, folded in reading.forms:
+            if self._strict.matches(form, otherwise=True):
+                return True
+            if self._loose.matches(folded, otherwise=True):
+                return True
+        return False
+
+    def must_fit(self, reading: Reading) -> bool:
+        """Whether the value fits as it stands; false if that cannot be decided.
+
+        A value with unseen characters or line breaks fits only an equal text, or the glob `*`.
+        """
+        if reading.given is None or not (reading.plain or self._sees_through):
+            return False
+        return self._strict.matches(reading.given, otherwise=False)
+
+
+class Condition:
+    """What one value, or (without a path) the primary value, has to be."""
+
+    __slots__ = ("_negated", "_test", "kind", "path", "text", "value")
+
+    def __init__(self, path: Path | None, operator: str, value: str) -> None:
+        self.kind, self._negated = OPERATORS[operator]
+        self._test = ValueTest(self.kind, value)
+        self.path = path
+        self.value = value
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        self.text = f'{path.text} {operator} "{escaped}"' if path else value
+        """The canonical form, quotes and backslashes escaped; a primary glob stands as it is."""
+
+    def may_match(self, call: Call) -> bool:
+        """Whether any value found fits in any reading; a missing one fits negations only."""
+        for reading in call.readings(self.path):
+            if reading is None:
+                fits = self._negated
+            elif self._negated:
+                fits = not self._test.must_fit(reading)
+            else:
+                fits = self._test.may_fit(reading)
+            if fits:
+                return True
+        return False
+
+    def must_match(self, call: Call) -> bool:
+        """Whether every value is there and fits as it stands."""
+        for reading in call.readings(self.path):
+            if reading is None:
+                fits = False
+            elif self._negated:
+                fits = not self._test.may_fit(reading)
+            else:
+                fits = self._test.must_fit(reading)
+            if not fits:
+                return False
+        return True
+
+
+def matcher_of(kind: Kind, text: str, fold: Callable[[str], str] | None = None) -> Glob | Regex:
+    """What compares a text as it stands, or with folded texts if it is given how they are folded.
+
+    Raises:
+        PatternError: The text is no glob, or no regular expression.
+    """
+    match kind:
+        case Kind.EXACT:
+            check_text(text, MAX_TEXT, "a value")
+            return Glob([(fold(text).strip() if fold else text, True)], fold=None)
+        case Kind.GLOB:
+            return Glob(tokens_of(text), fold=fold)
+        case Kind.REGEX:
+            return compiled_regex(text, ignore_case=fold is not None)

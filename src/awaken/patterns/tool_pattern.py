@@ -1,0 +1,101 @@
+"""A parsed tool pattern: which tool, and which arguments."""
+
+from itertools import repeat
+from typing import Any
+
+from .calls import Call
+from .conditions import PRECISION, Condition, Kind, matcher_of
+from .errors import PatternError
+from .globs import Glob
+from .regexes import Regex
+from .schemas import path_problem
+
+Specificity = tuple[int, int, int, int]
+_LONGEST_ID = 1_024
+"""Whether a pattern speaks of a tool is always decided, so that no denial can miss one."""
+
+
+class ToolName:
+    """The tool, or the tools, that a pattern speaks of.
+
+    Raises:
+        PatternError: The text is no glob, or no regular expression.
+    """
+
+    __slots__ = ("_matcher", "kind", "text")
+
+    def __init__(self, kind: Kind, text: str) -> None:
+        self.kind = kind
+        self.text = text
+        self._matcher = matcher_of(kind, text)
+        if isinstance(self._matcher, Regex) and self._matcher.limit < _LONGEST_ID:
+            raise PatternError(text, 0, "the expression is too large for a name; repeat less in it")
+
+    @property
+    def prefix(self) -> str:
+        """What the names of all these tools begin with."""
+        return self._matcher.prefix if isinstance(self._matcher, Glob) else ""
+
+    def matches(self, tool_id: str) -> bool:
+        """Whether a tool of this id is meant."""
+        return self._matcher.matches(tool_id.encode(errors="replace"), otherwise=False)
+
+
+class ToolPattern:
+    """A compiled pattern. Equal ones have equal `text`, which `parse_pattern` reads as it was."""
+
+    __slots__ = ("conditions", "specificity", "text", "tool")
+
+    def __init__(self, tool: ToolName, conditions: tuple[Condition, ...]) -> None:
+        shown = f"/{tool.text}/" if tool.kind is Kind.REGEX else tool.text
+        arguments = ", ".join(condition.text for condition in conditions)
+        self.tool = tool
+        self.conditions = conditions
+        self.text = f"{shown}({arguments})" if conditions else shown
+        """The canonical form, for example as the key of a rule."""
+        self.specificity: Specificity = (
+            PRECISION[tool.kind],
+            int(bool(conditions)),
+            len(conditions),
+            min(255, sum(PRECISION[condition.kind] for condition in conditions)),
+        )
+        """Compares which of two patterns says more: the greater one."""
+
+    @property
+    def has_arguments(self) -> bool:
+        """Whether it looks at the arguments at all."""
+        return bool(self.conditions)
+
+    def matches_tool(self, tool_id: str) -> bool:
+        """Whether it speaks of this tool, whatever the arguments."""
+        return self.tool.matches(tool_id)
+
+    def may_match(self, call: Call) -> bool:
+        """Whether the call could be one that is meant: for what denies or asks."""
+        return self.matches_tool(call.tool_id) and self.may_match_arguments(call)
+
+    def must_match(self, call: Call) -> bool:
+        """Whether the call is certainly one that is meant: for what allows."""
+        return self.matches_tool(call.tool_id) and self.must_match_arguments(call)
+
+    def may_match_arguments(self, call: Call) -> bool:
+        """As `may_match`, for a call of a tool that is known to match."""
+        return all(map(Condition.may_match, self.conditions, repeat(call)))
+
+    def must_match_arguments(self, call: Call) -> bool:
+        """As `must_match`, for a call of a tool that is known to match."""
+        return all(map(Condition.must_match, self.conditions, repeat(call)))
+
+    def problems(self, schema: Any) -> tuple[str, ...]:
+        """What of the pattern no arguments that fit the tool's JSON Schema can have."""
+        found = (path_problem(it.path, schema) for it in self.conditions if it.path is not None)
+        return tuple(problem for problem in found if problem)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ToolPattern) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return f"ToolPattern({self.text!r})"

@@ -1,0 +1,127 @@
+"""Taking what was found out of texts and of JSON."""
+
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+import re2
+
+from .detectors import DETECTORS, Detector, Finding
+
+ALL = tuple(DETECTORS.values())
+DEPTH_MAX = 200
+TOO_DEEP = "[too deep]"
+SECRET_NAME = "secrets.assigned"
+NOTHING: frozenset[str] = frozenset()
+
+_NAME = re2.compile(
+    r"(?i)(?:^|[_\-. ])(?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|"
+    r"private[_-]?key|authorization|credentials?)$"
+)
+"""Names of fields whose values are nobody's business."""
+
+
+def findings(text: str, detectors: Iterable[Detector] = ALL) -> list[Finding]:
+    """What is in a text, by place; of what overlaps the first counts.
+
+    Characters that only look different, and those that nobody sees, hide nothing.
+    """
+    chosen = tuple(detectors)
+    found = [it for detector in chosen for it in detector.find(text)]
+    if not text.isascii():
+        folded, places = _folded(text)
+        found += [
+            Finding(kind=it.kind, start=places[it.start], end=places[it.end - 1] + 1)
+            for detector in chosen
+            for it in detector.find(folded)
+        ]
+    found.sort(key=lambda it: (it.start, -it.end))
+    kept: list[Finding] = []
+    for it in found:
+        if not kept or it.start >= kept[-1].end:
+            kept.append(it)
+        elif it.end > kept[-1].end:
+            kept[-1] = Finding(kind=kept[-1].kind, start=kept[-1].start, end=it.end)
+    return kept
+
+
+def redacted(text: str, detectors: Iterable[Detector] = ALL) -> str:
+    """A text with `[kind]` in the place of what was found."""
+    found = findings(text, detectors)
+    if not found:
+        return text
+    parts: list[str] = []
+    at = 0
+    for it in found:
+        parts += (text[at : it.start], f"[{it.kind}]")
+        at = it.end
+    return "".join((*parts, text[at:]))
+
+
+def redacted_value(
+    value: Any,
+    detectors: Iterable[Detector] = ALL,
+    depth: int = 0,
+    *,
+    untouched: frozenset[str] = NOTHING,
+) -> Any:
+    """JSON with every text in it redacted, keys included; the same object when nothing was found.
+
+    What is nested too deep to be looked at is taken out. Fields with the names `untouched` stay.
+    """
+    if isinstance(value, str):
+        return redacted(value, detectors)
+    if not isinstance(value, dict | list | tuple):
+        return value
+    if depth >= DEPTH_MAX:
+        return TOO_DEEP
+    chosen = tuple(detectors)
+    if isinstance(value, dict):
+        made: Any = {
+            redacted_value(key, chosen): it
+            if key in untouched
+            else _entry(key, it, chosen, depth + 1, untouched)
+            for key, it in value.items()
+        }
+    else:
+        made = [redacted_value(it, chosen, depth + 1, untouched=untouched) for it in value]
+    return value if made == value else made
+
+
+def _entry(
+    key: Any,
+    value: Any,
+    detectors: tuple[Detector, ...],
+    depth: int,
+    untouched: frozenset[str],
+) -> Any:
+    """A value of a mapping; its name may tell what it is, also what is inside of it."""
+    is_named = any(it.kind == SECRET_NAME for it in detectors)
+    if is_named and isinstance(key, str) and _NAME.search(key):
+        return _hidden(value, depth)
+    return redacted_value(value, detectors, depth, untouched=untouched)
+
+
+def _hidden(value: Any, depth: int) -> Any:
+    if depth >= DEPTH_MAX:
+        return TOO_DEEP
+    if isinstance(value, dict):
+        return {key: _hidden(it, depth + 1) for key, it in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hidden(it, depth + 1) for it in value]
+    # Whether there is one, and that there is none, is no secret.
+    is_secret = value not in (None, "") and not isinstance(value, bool)
+    return f"[{SECRET_NAME}]" if is_secret else value
+
+
+def _folded(text: str) -> tuple[str, list[int]]:
+    """A text as it is read, and where each of its characters stands as it is written."""
+    letters: list[str] = []
+    places: list[int] = []
+    for place, char in enumerate(text):
+        if unicodedata.category(char) in ("Cf", "Mn"):
+            continue
+        plain = unicodedata.normalize("NFKC", char)
+        letters.append(plain)
+        places += [place] * len(plain)
+    return "".join(letters), places

@@ -1,0 +1,136 @@
+"""The instrument by which a server measures runs: how long models, tools and runs take."""
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from awaken.contracts.errors import AwakenError
+from awaken.contracts.inference import StreamResult
+from awaken.contracts.instruments import ModelCall, ModelWatch, RunWatch, ToolWatch
+from awaken.contracts.lifecycle import Termination
+from awaken.contracts.messages import ToolCall
+from awaken.contracts.specs import AgentSpec
+from awaken.contracts.tool_results import ToolResult
+from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.usage import TokenUsage
+
+from .metrics import Counter, Histogram
+
+
+class Counts(Protocol):
+    """The families that are measured here."""
+
+    turns: Counter
+    turn_durations: Histogram
+    turn_errors: Counter
+    tokens: Counter
+    tool_durations: Histogram
+    handoffs: Counter
+    sessions: Histogram
+
+    def failed(self, code: str) -> None:
+        """Count something that failed."""
+        ...
+
+
+class RunMeter:
+    """Measures one run."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+
+    @contextmanager
+    def run(self, *, is_continued: bool) -> Iterator[RunWatch]:
+        """Measure how long it executes here."""
+        started = time.perf_counter()
+        try:
+            yield _Heard()
+        finally:
+            self._counts.sessions.observe(_since(started))
+
+    def model_call(self, call: ModelCall) -> AbstractContextManager[ModelWatch]:
+        """Measure a call of a model."""
+        return self._model_call(call)
+
+    def tool_call(
+        self, call: ToolCall, tool: ToolDescriptor, attempt: int
+    ) -> AbstractContextManager[ToolWatch]:
+        """Measure a call of a tool."""
+        return self._tool_call(tool)
+
+    def handed_over(self, agent: AgentSpec) -> None:
+        """Count a change of agent."""
+        self._counts.handoffs.add(1)
+
+    @contextmanager
+    def _model_call(self, call: ModelCall) -> Iterator[ModelWatch]:
+        names, status, started = (call.model_id, call.provider), "error", time.perf_counter()
+        counts, heard = self._counts, _Heard()
+        try:
+            yield heard
+            status = "ok"
+        except BaseException as error:
+            code = error.code if isinstance(error, AwakenError) else type(error).__name__
+            counts.turn_errors.add(1, *names, code)
+            counts.failed(code)
+            raise
+        finally:
+            counts.turns.add(1, *names, status)
+            counts.turn_durations.observe(_since(started), *names, status)
+            for kind, tokens in _tokens(heard.usage):
+                counts.tokens.add(tokens, *names, kind)
+
+    @contextmanager
+    def _tool_call(self, tool: ToolDescriptor) -> Iterator[ToolWatch]:
+        started, watch = time.perf_counter(), _ToolHeard()
+        try:
+            yield watch
+        finally:
+            self._counts.tool_durations.observe(_since(started), tool.id, watch.status)
+
+
+class _Heard:
+    """What a run or a model says of itself."""
+
+    __slots__ = ("usage",)
+
+    def __init__(self) -> None:
+        self.usage: TokenUsage | None = None
+
+    def begun(self) -> None:
+        """Whole calls are measured."""
+
+    def ended(self, _end: Termination | StreamResult, usage: TokenUsage | None) -> None:
+        """Keep what was used."""
+        self.usage = usage
+
+
+class _ToolHeard:
+    __slots__ = ("status",)
+
+    def __init__(self) -> None:
+        self.status = "error"
+
+    def ended(self, result: ToolResult) -> None:
+        """Keep how it ended."""
+        self.status = result.status.value
+
+
+def _since(started: float) -> float:
+    return (time.perf_counter() - started) * 1000
+
+
+def _tokens(usage: TokenUsage | None) -> Iterator[tuple[str, int]]:
+    if usage is None:
+        return
+    counts = {
+        "prompt": usage.prompt_tokens,
+        "completion": usage.completion_tokens,
+        "cache_read": usage.cache_read_tokens,
+        "cache_creation": usage.cache_creation_tokens,
+        "thinking": usage.thinking_tokens,
+    }
+    yield from ((kind, count) for kind, count in counts.items() if count is not None)

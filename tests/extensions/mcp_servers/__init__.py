@@ -1,0 +1,1 @@
+"""Small MCP servers, made with the SDK, that tests connect to."""

@@ -1,0 +1,135 @@
+"""Secrets and personal data are found and taken out; what only looks like them stays."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from awaken.contracts.errors import InvalidSpec
+from awaken.redaction import custom_detector, detectors_named, redacted, redacted_value
+
+FOUND = {
+    "AKIAABCDEFGHIJKLMNOP": "secrets.aws_key",
+    "ghp_" + "a1" * 18: "secrets.github_token",
+    "github_pat_" + "a1" * 15: "secrets.github_token",
+    "xoxb-1234567890-abcdef": "secrets.slack_token",
+    "sk-proj-" + "a1B2" * 8: "secrets.model_key",
+    "sk_live_" + "a1B2" * 6: "secrets.stripe_key",
+    "AIza" + "a" * 35: "secrets.google_key",
+    "eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSMeK": "secrets.web_token",
+    "Bearer abcdefghijklmnop1234": "secrets.bearer",
+    "postgres://user:pass@": "secrets.url_password",
+    "password=hunter22": "secrets.assigned",
+    'api_key: "abcdef123"': "secrets.assigned",
+    "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----": "secrets.private_key",
+    "-----BEGIN PRIVATE KEY-----\ncut off": "secrets.private_key",
+    "bob.smith+x@mail.example.org": "pii.email",
+    "4111 1111 1111 1111": "pii.card",
+    "5500-0000-0000-0004": "pii.card",
+    "DE89 3704 0044 0532 0130 00": "pii.iban",
+    "GB82WEST12345698765432": "pii.iban",
+    "123-45-6789": "pii.ssn",
+    "+49 170 1234567": "pii.phone",
+}
+HARMLESS = [
+    "4111 1111 1111 1112",
+    "4111111111111112",
+    "DE88 3704 0044 0532 0130 00",
+    "000-45-6789",
+    "666-45-6789",
+    "a password is needed",
+    "sk-short",
+    "https://example.org/path@x",
+    "1234567890123",
+    "user@localhost",
+    "AKIA-not-a-key",
+]
+
+
+@pytest.mark.parametrize(("text", "kind"), FOUND.items())
+def test_it_is_found_in_the_middle_of_a_text(text: str, kind: str) -> None:
+    assert redacted(f"see {text} !") in (f"see [{kind}] !", f"see [{kind}]")
+    assert text not in redacted(f"see {text}")
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_only_looks_like_it_stays(text: str) -> None:
+    assert redacted(f"see {text} .") == f"see {text} ."
+
+
+def test_json_is_redacted_in_keys_values_and_by_the_names_of_fields() -> None:
+    value = {"bob@example.org": [{"Password": "correct horse"}, "AKIAABCDEFGHIJKLMNOP", 5, None]}
+    assert redacted_value(value) == {
+        "[pii.email]": [{"Password": "[secrets.assigned]"}, "[secrets.aws_key]", 5, None]
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AKIA\u200bABCDEFGHIJKLMNOP",
+        "\uff21\uff2b\uff29\uff21ABCDEFGHIJKLMNOP",
+        "_AKIAABCDEFGHIJKLMNOP_",
+        "bob\u200d@exa\u00admple.org",
+        "user_password=hunter22",
+    ],
+)
+def test_a_disguise_hides_nothing(text: str) -> None:
+    shown = redacted(f"see {text} é")
+    assert "ABCDEFGHIJKLMNOP" not in shown
+    assert "hunter22" not in shown
+    assert "ple.org" not in shown
+    assert shown.endswith(" é")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"password": ["hunter2"]},
+        {"api_key": {"v": "hunter2"}},
+        {"user_password": "hunter2"},
+        {"auth-token": "hunter2"},
+        {"credentials": {"a": [{"b": "hunter2"}]}},
+    ],
+)
+def test_the_name_of_a_field_tells_of_everything_inside(value: Any) -> None:
+    assert "hunter2" not in repr(redacted_value(value))
+
+
+def test_names_that_only_sound_like_secrets_and_empty_ones_stay() -> None:
+    value = {"max_tokens": 5, "password": None, "secretary": "Ann", "has_password": True}
+    assert redacted_value(value) is value
+
+
+def test_what_has_nothing_in_it_is_not_copied() -> None:
+    value = {"a": ["b", {"c": 1}]}
+    assert redacted_value(value) is value
+
+
+def test_what_is_too_deep_to_be_looked_at_is_taken_out() -> None:
+    value: Any = "AKIAABCDEFGHIJKLMNOP"
+    for _ in range(500):
+        value = [value]
+    assert "AKIA" not in repr(redacted_value(value))
+
+
+@given(st.text(), st.sampled_from(sorted(FOUND)), st.text())
+def test_nothing_around_it_hides_it_and_doing_it_twice_changes_nothing(
+    before: str, secret: str, after: str
+) -> None:
+    once = redacted(f"{before} {secret} {after}")
+    assert secret not in once
+    assert redacted(once) == once
+
+
+def test_a_group_stands_for_all_of_its_kinds_and_unknown_ones_are_named() -> None:
+    assert all(it.kind.startswith("pii.") for it in detectors_named(["pii"]))
+    assert [it.kind for it in detectors_named(["pii.email"])] == ["pii.email"]
+    with pytest.raises(InvalidSpec, match="'pi'"):
+        detectors_named(["pi"])
+
+
+def test_an_expression_that_would_take_for_ever_elsewhere_does_not_here() -> None:
+    detector = custom_detector("evil", "(a+)+$")
+    assert redacted("a" * 100_000 + "b", [detector]) == "a" * 100_000 + "b"
