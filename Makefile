@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: serve test check interop torture bench bench-durable bench-http bench-server bench-peers constraints clean
+.PHONY: serve test check interop torture bench bench-durable bench-http bench-server bench-extensions bench-peers constraints clean
 
 serve: $(VENV)/ready
 	$(BIN)/awaken serve
@@ -42,6 +42,13 @@ bench-http: $(VENV)/ready
 # Our server and the peers' under a hundred clients, open streams, overload and clients that never read.
 bench-server: $(VENV)/ready
 	$(BIN)/python bench/server_bench.py
+
+# A thousand MCP tools, five hundred skills, a thousand rules; patterns, policies and telemetry alone.
+bench-extensions: $(VENV)/ready
+	$(BIN)/python bench/extensions.py
+	$(BIN)/python bench/patterns.py
+	$(BIN)/python bench/policy.py
+	$(BIN)/python bench/telemetry.py
 
 bench-peers: $(VENV)/ready
 	bash bench/install_peers.sh

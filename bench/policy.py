@@ -2,7 +2,7 @@
 
     python bench/policy.py
 
-Prints one line per figure; the bounds are those of issue 7.
+Prints one line per figure, with its bound.
 """
 
 import asyncio

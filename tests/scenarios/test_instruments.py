@@ -21,7 +21,7 @@ from awaken.contracts.model_errors import Overloaded
 from awaken.contracts.sub_runs import Delegation
 from awaken.contracts.tracing import CURRENT_RUN, CURRENT_TRACE, TraceContext, trace_of
 from awaken.extensions.handoff import HandoffPlugin
-from awaken.testing import ScriptedModel, ToolCalls
+from awaken.testing import ScriptedModel, ToolCalls, Turn
 
 PLACE: ContextVar[tuple[str, ...]] = ContextVar("place", default=())
 TRACE = TraceContext(traceparent=f"00-{'a' * 32}-{'b' * 16}-01")
@@ -232,6 +232,7 @@ def test_a_tool_asks_the_model_and_the_run_pays_while_nobody_sees_it() -> None:
         aside = model.requests[1]
         assert (aside.system, [it.text for it in aside.messages]) == (("Be brief.",), ["what?"])
         assert not aside.tools
+        assert aside.overrides == InferenceOverride(max_tokens=5)
         assert aside.upstream_model == model.requests[0].upstream_model
         assert texts == ["go", "", "this", "done"]
         assert [it.delta for it in seen if isinstance(it, TextDelta)] == ["done"]
@@ -303,7 +304,8 @@ def test_questions_that_are_asked_at_once_cannot_outspend_a_budget() -> None:
     async def scenario() -> None:
         spent = TokenUsage(prompt_tokens=300, completion_tokens=100)
         calls = ToolCalls([("ask", {})] * 8)
-        model = ScriptedModel([calls, *["this"] * 8, "done"], usage=spent)
+        slow = Turn(text="this", delay_ms=30)
+        model = ScriptedModel([calls, *[slow] * 8, "done"], usage=spent)
         agent = Agent("a", model=model, tools=[ask], budgets=[Budget(tokens=1_000)])
         async with AgentRuntime([agent]) as runtime:
             await runtime.run("a", "go", overrides=InferenceOverride(max_tokens=100))

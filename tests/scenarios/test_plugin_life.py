@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -204,7 +205,7 @@ def test_a_plugin_is_not_both_everywhere_and_named_twice() -> None:
 
 def _offers(monkeypatch: pytest.MonkeyPatch, value: str, name: str = "growing") -> None:
     entry = EntryPoint(name=name, value=value, group=bootstrap_plugins.GROUP)
-    monkeypatch.setattr(bootstrap_plugins, "entry_points", lambda group: [entry])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [entry])
 
 
 def test_an_agent_names_a_plugin_that_an_installed_package_offers(
@@ -301,9 +302,11 @@ def test_a_runtime_that_could_not_be_opened_is_opened_again_by_the_next_request(
     async def scenario() -> None:
         late = Late()
         runtime = AgentRuntime([Agent("a", model=ScriptedModel(["hi"]), plugins=[late])])
-        with pytest.raises(PluginFailed):
-            await runtime.__aenter__()
-        async with runtime:
+        async with AsyncExitStack() as stack:
+            with pytest.raises(PluginFailed):
+                await runtime._opened(stack)
+            # As a server does with each request until it is open.
+            await runtime._opened(stack)
             assert (await runtime.run("a", "go")).text == "hi"
         assert late.life == ["open", "close", "open", "close"]
 

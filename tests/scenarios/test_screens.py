@@ -45,6 +45,7 @@ def hidden(value: Any) -> Any:
 
 
 def hidden_value(_: Any, value: Any) -> Any:
+    assert isinstance(value, dict | list | str | None), "a screen gets plain JSON"
     return hidden(value)
 
 
@@ -229,6 +230,7 @@ def test_objects_and_questions_of_tools_are_looked_at_too() -> None:
             tickets = await runtime.tickets("t")
             kept = await runtime.messages("t")
         assert tickets[0].suspension.message == "Is it ***?"
+        assert kept[2].message.text == '{"owner":"***"}'
         assert SECRET not in repr((tickets, seen, kept))
 
     asyncio.run(scenario())

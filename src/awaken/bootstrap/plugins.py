@@ -1,9 +1,9 @@
 """The plugins of a runtime: found by name, opened with it, closed with it."""
 
 import asyncio
+import importlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import entry_points
 
 from awaken.authoring.plugin_names import plugin_problem
 from awaken.contracts.errors import InvalidSpec, PluginFailed
@@ -33,7 +33,8 @@ def installed_plugins(
     missing = names - known.keys() - own
     if not missing:
         return {}
-    offered = entry_points(group=GROUP)
+    # Imported when it is asked for: most programs pass their plugins themselves.
+    offered = importlib.import_module("importlib.metadata").entry_points(group=GROUP)
     return {it.name: _made(it.name, it.load) for it in offered if it.name in missing}
 
 
@@ -66,17 +67,14 @@ class PluginLives:
         """Open every plugin that has a life of its own.
 
         Raises:
-            PluginFailed: One could not be opened; those that were are closed again.
+            PluginFailed: One could not be opened; `close` closes it, and those that were.
         """
         for plugin in self._living():
             self._opened.append(plugin)
             try:
                 async with asyncio.timeout(OPEN_S):
                     await plugin.open(self)
-            except BaseException as error:
-                await self.close()
-                if not isinstance(error, Exception):
-                    raise
+            except Exception as error:
                 problem = f"raised {type(error).__name__}: {error}"
                 raise PluginFailed(what="open()", plugin=plugin.name, problem=problem) from error
 

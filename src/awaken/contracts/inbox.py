@@ -5,8 +5,8 @@ boundary the payload crosses: a live inbox, a queued dispatch, or a foreign proc
 """
 
 import re
+from html import escape
 from typing import Any
-from xml.sax.saxutils import quoteattr
 
 import msgspec
 
@@ -110,14 +110,14 @@ def _from_task(sender: Sender, kind: str, event: TaskEnded | TaskNews) -> Messag
         data.pop(name, None)
     body = encodable(msgspec.json.encode(data).decode())
     text = (
-        f"<background-task-event kind={quoteattr(kind)} task_id={quoteattr(event.task_id)}>\n"
+        f"<background-task-event kind={_attribute(kind)} task_id={_attribute(event.task_id)}>\n"
         f"{_closed(body, 'background-task-event')}\n</background-task-event>"
     )
     return _internal(text, sender)
 
 
 def _from_agent(message: AgentMessage) -> Message:
-    attributes = f"from={quoteattr(message.agent_id)} thread_id={quoteattr(message.thread_id)}"
+    attributes = f"from={_attribute(message.agent_id)} thread_id={_attribute(message.thread_id)}"
     text = (
         f"<agent-message {attributes}>\n"
         f"{_closed(encodable(message.content), 'agent-message')}\n</agent-message>"
@@ -151,3 +151,11 @@ def _closed(text: str, tag: str) -> str:
 
 def _refused(problem: str) -> InvalidInput:
     return InvalidInput(what="The inbox payload", problem=problem)
+
+
+def _attribute(text: str) -> str:
+    """A text as the value of an attribute; nothing in it can end the value or the line."""
+    return f'"{escape(text).translate(_BREAKS)}"'
+
+
+_BREAKS = {ord(it): f"&#{ord(it)};" for it in "\n\r\t"}

@@ -85,6 +85,8 @@ class ToolPhaseContext(PhaseContext, kw_only=True, gc=False):
     resume: ToolCallResume | None = None
     suspension_id: str | None = None
     suspension_reason: str | None = None
+    asked_by: str | None = None
+    """The plugin whose gate has asked what was decided; blank when the tool itself has."""
 
 
 class ToolGateContext(ToolPhaseContext, kw_only=True, gc=False):

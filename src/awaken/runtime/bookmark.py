@@ -12,7 +12,7 @@ from awaken.contracts.messages import ToolCall
 from awaken.contracts.phases import Phase
 from awaken.contracts.record import Record
 from awaken.contracts.state import StoredValue
-from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.suspension import Question, ToolCallResume
 from awaken.contracts.tool_results import ToolResult
 
 _VERSION = 1
@@ -24,6 +24,8 @@ class Owed(Record, frozen=True, kw_only=True):
     call: ToolCall
     result: ToolResult
     resume: ToolCallResume | None = None
+    question: Question | None = None
+    """What was decided, if the call had waited for somebody."""
 
 
 class Answered(Record, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from typing import Any, TypeVar
 
 from awaken.contracts.messages import ToolCall
 from awaken.contracts.plugins import PhaseContext, ToolPhaseContext
-from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.suspension import Question, ToolCallResume
 from awaken.contracts.tools import ToolKind, inferred_kind
 
 from .run import Run
@@ -27,12 +27,19 @@ def phase_context(run: Run, type_: type[C], **more: Any) -> C:
 
 
 def tool_phase_context(
-    run: Run, type_: type[T], call: ToolCall, resume: ToolCallResume | None, **more: Any
+    run: Run,
+    type_: type[T],
+    call: ToolCall,
+    resume: ToolCallResume | None,
+    question: Question | None = None,
+    **more: Any,
 ) -> T:
-    """Make a context about one tool call."""
+    """Make a context about one tool call; `question` is what its ticket asked, if that is gone."""
     kind, is_declared = kind_of(run, call.name)
     ticket = run.tickets.get(call.id)
-    suspension = ticket.suspension if ticket is not None else None
+    if question is None and ticket is not None:
+        question = ticket.question
+    asked_by, action, suspension_id = question or (None, None, None)
     return phase_context(
         run,
         type_,
@@ -40,8 +47,9 @@ def tool_phase_context(
         tool_kind=kind,
         is_kind_declared=is_declared,
         resume=resume,
-        suspension_id=suspension.id or None if suspension else None,
-        suspension_reason=suspension.action or None if suspension else None,
+        suspension_id=suspension_id or None,
+        suspension_reason=action or None,
+        asked_by=asked_by,
         **more,
     )
 

@@ -27,8 +27,9 @@ from awaken.contracts.lifecycle import Blocked, NaturalEnd, Suspended
 from awaken.contracts.messages import Role
 from awaken.contracts.permissions import TOOL_GRANTS, ToolGrant
 from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import Suspend, ToolGateContext
 from awaken.contracts.profile import GLOBAL_SCOPE
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.suspension import SuspendTicket, Suspension, Ticket
 from awaken.contracts.tool_results import ToolStatus
 from awaken.contracts.tools import ToolDescriptor
 from awaken.extensions.handoff import HandoffPlugin
@@ -656,5 +657,41 @@ def test_answers_of_a_project_are_read_once_in_a_run(tmp_path: Path) -> None:
         async with AgentRuntime([shop.agent], store=store) as runtime:
             await told(runtime, "ls a\nls b & ls c\nls d")
         assert (len(shop.ran), store.reads) == (4, 1)
+
+    asyncio.run(scenario())
+
+
+class Doubtful(Plugin):
+    """Asks about every call, in the words of the permission plugin."""
+
+    name = "doubtful"
+
+    def register(self, registrar: PluginRegistrar) -> None:
+        registrar.gate(self._ask)
+
+    async def _ask(self, context: ToolGateContext) -> Suspend:
+        copied = Suspension(id=f"perm_{context.call.id}", action="tool:PermissionConfirm")
+        return Suspend(ticket=SuspendTicket(suspension=copied))
+
+
+@pytest.mark.parametrize("action", ["resume", "cancel"])
+def test_an_answer_to_somebody_elses_question_is_no_permission_and_no_denial(action: str) -> None:
+    async def scenario() -> None:
+        shop = Workshop(Doubtful(), rules=rules(("Bash", "ask")))
+        async with AgentRuntime([shop.agent]) as runtime:
+            asked = await runtime.run("worker", "ls", thread_id="t")
+            first = asked.tickets[0]
+            while first.asked_by == "permission":
+                await runtime.decide(first.ticket_id)
+                await runtime.wait(asked.run_id)
+                (first,) = await runtime.tickets("t")
+            await runtime.decide(first.ticket_id, action, remember="thread")
+            await runtime.wait(asked.run_id)
+            again = await runtime.run("worker", "ls", thread_id="t")
+            questions = {it.asked_by for it in again.tickets}
+            assert again.is_waiting
+            assert questions <= {"permission", "doubtful"}
+            kept = (await runtime.store.checkout("t")).state
+        assert THREAD_ANSWERS.name not in kept
 
     asyncio.run(scenario())

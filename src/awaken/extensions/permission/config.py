@@ -6,6 +6,8 @@ from awaken.contracts.permissions import PermissionScope, ToolBehavior
 from awaken.contracts.record import StrictRecord
 
 SECTION = "permission"
+NAME = "permission"
+"""What the plugin is called, and so who asks."""
 
 
 class OnDeny(StrEnum):

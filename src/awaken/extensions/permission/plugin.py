@@ -11,19 +11,18 @@ from awaken.contracts.specs import AgentSpec
 from awaken.contracts.tools import ToolDescriptor
 
 from .checking import RefusedRule, compiled
-from .config import SECTION, PermissionConfig
+from .config import NAME, SECTION, PermissionConfig
 from .gate import Prepared, hide_denied_tools, permission_gate
 from .remembering import (
     SHARE_APPROVAL,
     SHARE_REFUSAL,
-    note_passed,
     remember_approval,
     remember_refusal,
     share_answer,
 )
 from .rules import hidden_tools
 from .standing import Standing
-from .state import PASSED_CALLS, RUN_ANSWERS, SHARED_ANSWERS, THREAD_ANSWERS
+from .state import RUN_ANSWERS, SHARED_ANSWERS, THREAD_ANSWERS
 
 logger = logging.getLogger(__name__)
 
@@ -34,17 +33,15 @@ class PermissionPlugin(Plugin):
     Without that section every call is asked about.
     """
 
-    name = "permission"
+    name = NAME
 
     def register(self, registrar: PluginRegistrar) -> None:
         """Ask the gate, hide what is denied, and remember what is answered."""
         registrar.key(RUN_ANSWERS)
-        registrar.key(PASSED_CALLS)
         registrar.key(THREAD_ANSWERS, retain_on_uninstall=True)
         registrar.profile_key(SHARED_ANSWERS)
         registrar.gate(permission_gate)
         registrar.hook(Phase.BEFORE_INFERENCE, hide_denied_tools)
-        registrar.hook(Phase.BEFORE_TOOL_EXECUTE, note_passed)
         registrar.hook(Phase.BEFORE_TOOL_EXECUTE, remember_approval)
         registrar.hook(Phase.AFTER_TOOL_EXECUTE, remember_refusal)
         registrar.action(SHARE_APPROVAL, share_answer)

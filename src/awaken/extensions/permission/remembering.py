@@ -19,15 +19,14 @@ from awaken.contracts.state import ScheduledActionSpec, StateCommand
 from awaken.contracts.suspension import DecisionAction, ToolCallResume
 from awaken.patterns import Call, PatternError, call_of
 
+from .config import NAME
 from .gate import ACTION, asked_pattern, suspension_id
 from .rules import Rule, Verdict, decide, is_within
 from .standing import parsed
 from .state import (
-    PASSED_CALLS,
     RUN_ANSWERS,
     SHARED_ANSWERS,
     THREAD_ANSWERS,
-    Passed,
     RememberedAnswer,
     answers_after,
     project_place,
@@ -44,22 +43,12 @@ SHARE_REFUSAL = ScheduledActionSpec[RememberedAnswer](
 )
 
 
-async def note_passed(context: BeforeToolExecuteContext) -> StateCommand | None:
-    """Note that a call may run that somebody was, or could have been, asked about."""
-    if context.resume is None and not await context.own.answers(context):
-        # Nobody has answered anything: the rules alone have let it pass.
-        return None
-    return StateCommand().update(PASSED_CALLS, Passed(step=context.step, call_id=context.call.id))
-
-
 async def remember_approval(context: BeforeToolExecuteContext) -> StateCommand | None:
     """Remember that calls like this one are allowed, if whoever approved it said so."""
     resume, call = context.resume, context.call
     if resume is None or resume.remember is None:
         return None
-    question = (context.suspension_reason, context.suspension_id)
-    if question != (ACTION, suspension_id(call.id)):
-        # Somebody else asked: their answer is no permission.
+    if not _is_ours(context):
         return None
     asked = context.state(TOOL_CALL_STATES).get(call.id)
     arguments = call.arguments if asked is None else asked.arguments
@@ -71,10 +60,15 @@ async def remember_refusal(context: AfterToolExecuteContext) -> StateCommand | N
     resume, call = context.resume, context.call
     if resume is None or resume.remember is None or resume.action is not DecisionAction.CANCEL:
         return None
-    if Passed(step=context.step, call_id=call.id) in context.state(PASSED_CALLS):
-        # It was allowed before: what was declined is something that its tool asked.
+    if not _is_ours(context):
         return None
     return _remembered(context, call_of(call.name, call.arguments), resume)
+
+
+def _is_ours(context: ToolPhaseContext) -> bool:
+    """Whether it was this plugin that asked: an answer to somebody else is no permission."""
+    question = (context.asked_by, context.suspension_reason, context.suspension_id)
+    return question == (NAME, ACTION, suspension_id(context.call.id))
 
 
 async def share_answer(context: PhaseContext, answer: RememberedAnswer) -> None:

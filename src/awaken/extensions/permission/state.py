@@ -80,29 +80,6 @@ SHARED_ANSWERS: ProfileKey[Answers] = ProfileKey(
 )
 
 
-class Passed(Record, frozen=True, kw_only=True):
-    """A call that may run: whatever is asked about it from now on is no question of permission."""
-
-    step: int
-    call_id: str
-
-
-def _passed_after(passed: tuple[Passed, ...], call: Passed) -> tuple[Passed, ...]:
-    # Calls of earlier steps are over, and a later step may use their ids again.
-    return (*(it for it in passed if it.step == call.step and it != call), call)
-
-
-PASSED_CALLS: StateKey[tuple[Passed, ...], Passed] = StateKey(
-    "permission.passed_calls",
-    default=(),
-    type=tuple[Passed, ...],
-    apply=_passed_after,
-    update_type=Passed,
-    merge=MergeStrategy.COMMUTATIVE,
-)
-"""Those of the step that the rules alone would not have let pass."""
-
-
 def project_place(run: RunIdentity) -> str:
     """Where the answers of the run's project are kept."""
     return GLOBAL_SCOPE if run.tenant_id is None else f"tenant::{run.tenant_id}"

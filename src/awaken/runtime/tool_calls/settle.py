@@ -60,6 +60,7 @@ async def settle(
     is_gated: bool = False,
 ) -> None:
     """Apply a call's output, which may be a gate's, and run the hooks that follow it."""
+    ticket = run.tickets.get(call.id) if resume is not None else None
     result = apply_updates(run, call, output)
     write_result(run, call, result, resume, is_gated=is_gated)
     if output.command.effects and result is output.result:
@@ -69,7 +70,8 @@ async def settle(
     if result.status is ToolStatus.PENDING or not has_work(run, Phase.AFTER_TOOL_EXECUTE):
         return
     # Hooks are foreign code: what the tool did is durable before they run.
-    run.owed = Owed(call=call, result=result, resume=resume)
+    question = None if ticket is None else ticket.question
+    run.owed = Owed(call=call, result=result, resume=resume, question=question)
     await run.flush()
     await run_hooks_after(run, run.owed)
 
@@ -77,7 +79,7 @@ async def settle(
 async def run_hooks_after(run: Run, owed: Owed) -> None:
     """Run the hooks that follow a call whose result is durable."""
     context = tool_phase_context(
-        run, AfterToolExecuteContext, owed.call, owed.resume, result=owed.result
+        run, AfterToolExecuteContext, owed.call, owed.resume, owed.question, result=owed.result
     )
     await run_phase(run, Phase.AFTER_TOOL_EXECUTE, context)
 

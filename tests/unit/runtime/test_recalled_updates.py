@@ -1,0 +1,17 @@
+"""A tool's state updates are read back from its journal as what they were."""
+
+from awaken.contracts.permissions import TOOL_GRANTS, WANTED_TOOLS, ToolGrant
+from awaken.extensions.guardrails.reviews import WITHHELD, Withheld
+from awaken.runtime.tool_calls.recalled import _update
+
+
+def test_an_update_comes_back_as_the_type_that_its_key_declares() -> None:
+    grant = _update(TOOL_GRANTS, {"source": "skill:pdf", "patterns": ["Read"]})
+    assert grant.update == ToolGrant(source="skill:pdf", patterns=("Read",))
+    assert TOOL_GRANTS.applied({}, grant.update)["skill:pdf"].patterns == ("Read",)
+    held = _update(WITHHELD, ["c", {"text": "x"}])
+    assert WITHHELD.applied({}, held.update) == {"c": Withheld(text="x")}
+
+
+def test_an_update_without_a_declared_type_comes_back_as_json() -> None:
+    assert _update(WANTED_TOOLS, ["a"]).update == ["a"]
