@@ -171,6 +171,9 @@ async def _fatally(world: World) -> None:
         await quiet(runtime.store)
 
 
+GIVEN_UP = EVERYTHING | {"dead letters"}
+"""Whoever comes first takes up the delegate or its caller: it is given up with it, or alone."""
+
 SCENARIOS: dict[str, Scenario] = {
     "delegate": Scenario(_delegate),
     "delegate-foreground": Scenario(_foreground),
@@ -188,6 +191,6 @@ SCENARIOS: dict[str, Scenario] = {
     "cancel-parent": Scenario(_cancel_parent, varies=EVERYTHING),
     "cancel-parent-elsewhere": Scenario(_cancel_elsewhere, varies=EVERYTHING),
     "cancel-owner": Scenario(_cancel_owner, varies=EVERYTHING),
-    "delegate-fatally": Scenario(_fatally, varies=EVERYTHING, crashes=4, attempts=8),
+    "delegate-fatally": Scenario(_fatally, varies=GIVEN_UP, crashes=4, attempts=8),
     "cancel-asking": Scenario(_cancel_asking, varies=EVERYTHING),
 }
