@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -201,6 +202,10 @@ def nothing_left(mark: str) -> Iterator[None]:
     before = open_files()
     yield
     assert open_files() == before
+    # A kill has been sent by now; the system carries it out when it comes to it.
+    patience = time.monotonic() + SETTLE_S
+    while marked(mark) and time.monotonic() < patience:
+        time.sleep(0.01)
     assert marked(mark) == []
 
 
