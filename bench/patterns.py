@@ -137,10 +137,15 @@ def _one_tool_regex(n: int) -> str:
     return f'*(command =~ "\\b{WORDS[n % 12]} +{n}\\b")'
 
 
+def _one_tool_gaps(n: int) -> str:
+    return f'*(command =~ "{WORDS[n % 12]}.*{WORDS[n * 7 % 11]}.*{n}")'
+
+
 RULE_SETS: dict[str, Callable[[int], str]] = {
     "mixed rules": _mixed,
     "all meet, glob": _one_tool,
     "all meet, regex": _one_tool_regex,
+    "all meet, regex, gaps": _one_tool_gaps,
 }
 
 

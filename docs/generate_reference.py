@@ -79,6 +79,7 @@ from awaken.extensions.reminder.config import (
 from awaken.extensions.skills.config import ScriptsConfig, SkillsConfig
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.receipts import SubmitReceipt
+from awaken.outbound.credentials import ClientCredentials, Login
 from awaken.protocols.native.bodies import (
     MailboxItem,
     NewInput,
@@ -97,6 +98,7 @@ from awaken.runtime.limits import Limits
 from awaken.server.auth import LOCAL
 from awaken.server.config import JwtConfig, RateLimit, ServerConfig, ServerLimits, TokenSpec
 from awaken.server.observations import Observations
+from awaken.services.remembered import RememberedAnswers
 from awaken.transport.problems import _STATUSES as STATUSES
 from awaken.transport.routes import ApiRoute, Call
 
@@ -316,6 +318,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     "AgentRuntime": {
         "registry": "What can be named: agents, tools, models, providers, plugins, backends.",
         "store": "Where threads, runs, messages, tickets and events are kept.",
+        "remembered": "What people have decided for later calls as well; see `RememberedAnswers`.",
     },
     "ToolContext": {
         "run": "The ids of the run: `run_id`, `thread_id`, `agent_id` and more.",
@@ -502,6 +505,7 @@ REFUSALS: dict[str, str] = {
     "too_many_requests": "The caller has too many requests or streams, or asks too often.",
     "too_many_sessions": "MCP has as many sessions as it takes.",
     "unauthorized": "Who calls is unknown.",
+    "unknown_answer": "No such answer is remembered there, or it is somebody else's.",
     "unknown_run": "There is none, or it is another tenant's.",
     "unknown_session": "MCP: the session has ended, or is somebody else's.",
     "unknown_ticket": "There is none, or it is another run's.",
@@ -997,6 +1001,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "agent-runtime-attributes": lambda: attribute_table(AgentRuntime),
     "agent-runtime-members": lambda: members(AgentRuntime),
     "run-handle": lambda: f"{class_text(RunHandle)}\n\n{members(RunHandle)}",
+    "remembered": lambda: f"{class_text(RememberedAnswers)}\n\n{members(RememberedAnswers)}",
     "run-result": lambda: struct_table(RunResult),
     "run-result-members": lambda: members(RunResult),
     "run-request": lambda: struct_table(RunRequest),
@@ -1038,7 +1043,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "section-observability": lambda: section_tables(ObservabilityConfig),
     "section-guardrails": lambda: section_tables(GuardrailsConfig, GuardRule),
     "section-mcp": lambda: section_tables(
-        McpConfig, McpServer, Stdio, Http, Restart, McpLimits, Root
+        McpConfig, McpServer, Stdio, Http, ClientCredentials, Login, Restart, McpLimits, Root
     ),
     "loop-keys": key_table,
     "loop-actions": action_table,

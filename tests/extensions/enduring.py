@@ -15,7 +15,7 @@ from awaken.mailbox.config import MailboxConfig
 
 NewStore = Callable[[], Store]
 BOUND_S = 20
-CONFIG = MailboxConfig(poll_ms=20, relay_ms=20, sweep_ms=200, lease_ms=1_500, renew_ms=300)
+CONFIG = MailboxConfig(poll_ms=20, relay_ms=20, sweep_ms=200, lease_ms=20_000, renew_ms=300)
 
 both_stores = pytest.mark.parametrize("new_store", ["sqlite", "postgres"], indirect=True)
 

@@ -150,10 +150,12 @@ def caller(name: str, plugin: McpPlugin, bad: int) -> Agent:
 async def served(
     trial: Trial, number: int, mark: str, stack: AsyncExitStack, elsewhere: HostileServer
 ) -> McpServer:
-    """A bad server over its transport, with a short patience where it will not do."""
-    is_good = trial.case.ends == FINE
-    patience = PATIENT_MS if is_good or trial.case.is_patient else CALL_MS
-    connect_ms = PATIENT_MS if is_good or trial.case.ends == ERROR else CONNECT_MS
+    """A bad server over its transport, with a short patience where waiting any longer is no use."""
+    case = trial.case
+    # A deadline is a typed error as well, says nothing else, and is no sign of health.
+    is_answered = case.ends == FINE or case.is_healthy or case.says or case.is_patient
+    patience = PATIENT_MS if is_answered else CALL_MS
+    connect_ms = PATIENT_MS if is_answered or case.ends == ERROR else CONNECT_MS
     name = f"bad{number}"
     if trial.over == "stdio":
         module = ("-S", "-m", "tests.extensions.hostile_mcp_cases", trial.case.name, mark)

@@ -1,19 +1,24 @@
 """Guardrails hold over a wait, a restart, a change of agent and a call from above."""
 
 import asyncio
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.resting import resting
 
-from awaken import Agent
+from awaken import Agent, AgentRuntime
+from awaken.contracts.errors import PluginFailed
 from awaken.contracts.lifecycle import Blocked
 from awaken.contracts.runs import RunResult
 from awaken.extensions.guardrails import GuardrailsPlugin
 from awaken.extensions.guardrails.reviews import REVIEW
 from awaken.extensions.handoff import HandoffPlugin
+from awaken.redaction import Finding
 from awaken.testing import ScriptedModel, ToolCalls, assert_valid_transcript
 
-from .enduring import BOUND_S, NewStore, both_stores, durable
+from .enduring import BOUND_S, CONFIG, NewStore, both_stores, durable
 
 KEY = "AKIAABCDEFGHIJKLMNOP"
 
@@ -84,3 +89,54 @@ def test_a_delegate_is_guarded_in_a_run_of_its_own(new_store: NewStore) -> None:
             assert KEY not in repr(worker.requests)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("action", ["redact", "block"])
+def test_no_secret_rests_in_input_that_is_queued(tmp_path: Path, action: str) -> None:
+    path = tmp_path / "a.db"
+    url = f"sqlite:///{path}"
+
+    async def scenario() -> None:
+        model = ScriptedModel(["fine"], cycle=True)
+        agents = [guarded("a", model, action, "input"), Agent("open", model=model)]
+        async with AgentRuntime(agents, store=url, has_worker=False) as runtime:
+            await runtime.run("a", "hello", thread_id="t")
+            first = await runtime.submit("a", f"my key is {KEY}", thread_id="t")
+            # Without a name it is for the agent that the thread is with.
+            await runtime.submit(None, f"again, {KEY}", thread_id="t", mode="steer")
+            assert KEY.encode() not in resting(path)
+            await runtime.submit("open", f"mine is {KEY}", thread_id="u")
+            assert f"mine is {KEY}".encode() in resting(path)
+        async with AgentRuntime(agents, store=url, mailbox=CONFIG) as runtime:
+            result = await runtime.wait(first.run_id, timeout_ms=BOUND_S * 1000)
+            assert isinstance(result.termination, Blocked) is (action == "block")
+            said = [it.message.text for it in await runtime.messages("t")]
+            assert "[secrets.aws_key]" in said[2] or said[2].startswith("[blocked by guardrail")
+            assert KEY not in repr(said)
+
+    asyncio.run(scenario())
+
+
+def test_a_screen_that_fails_lets_nothing_be_queued() -> None:
+    async def scenario() -> None:
+        agent = Agent(
+            "a",
+            model=ScriptedModel([]),
+            plugins=[GuardrailsPlugin([Failing()])],
+            config={
+                "guardrails": {"rules": [{"name": "f", "on": ["input"], "detect": ["failing"]}]}
+            },
+        )
+        async with AgentRuntime([agent]) as runtime:
+            with pytest.raises(PluginFailed, match="guardrails"):
+                await runtime.submit("a", "hello", thread_id="t")
+            assert await runtime.store.count_queued() == 0
+
+    asyncio.run(scenario())
+
+
+class Failing:
+    kind = "failing"
+
+    def find(self, text: str) -> Iterable[Finding]:
+        raise RuntimeError(text)

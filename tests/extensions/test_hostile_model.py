@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.server.acp_backend_world import endpoint_of
 
 from awaken import (
     Agent,
@@ -28,12 +29,17 @@ from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools import ToolDescriptor, ToolOutput
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.extensions.handoff import HandoffPlugin
+from awaken.extensions.mcp import McpPlugin
 from awaken.extensions.permission import PermissionPlugin
+from awaken.extensions.skills import SkillsPlugin
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import ScriptedModel, ToolCalls
 from awaken.testing.scripted_model import Answer, Entry
 
 from .enduring import BOUND_S, CONFIG
+from .mcp_servers.desk import Desk
+from .mcp_servers.worlds import local
+from .skill_folders import write_file, write_skill
 
 Demand = tuple[str, dict[str, Any]]
 
@@ -45,6 +51,8 @@ DENIALS = (
     'Write(path ~ "/etc/*")',
     'Http(request.url ~ "*internal*")',
     'Mail(to =~ "@evil\\\\.com$")',
+    'skill_script*(script ~ "*wipe*")',
+    "acp_permission_*",
 )
 DEMANDS: tuple[Demand, ...] = (
     ("launch", {}),
@@ -94,20 +102,24 @@ class Castle:
         *plugins: Plugin,
         id_: str = "thief",
         asks: tuple[str, ...] = (),
+        sections: dict[str, Any] | None = None,
         **options: Any,
     ) -> Agent:
-        denials = [(it, "deny") for it in DENIALS if self.is_guarded]
-        rules = [("ping", "ask"), *((it, "ask") for it in asks), *denials]
-        written = [{"tool": it, "behavior": how, "scope": "project"} for it, how in rules]
         return Agent(
             id_,
             model=ScriptedModel([*script, "done"]),
             tools=self._tools(),
             plugins=[PermissionPlugin(), *plugins],
             max_rounds=100,
-            config={"permission": {"default_behavior": "allow", "rules": written}},
+            config={**self.rules(("ping", *asks)), **(sections or {})},
             **options,
         )
+
+    def rules(self, asks: tuple[str, ...] = ()) -> dict[str, Any]:
+        denials = [(it, "deny") for it in DENIALS if self.is_guarded]
+        rules = [*((it, "ask") for it in asks), *denials]
+        written = [{"tool": it, "behavior": how, "scope": "project"} for it, how in rules]
+        return {"permission": {"default_behavior": "allow", "rules": written}}
 
     def _tools(self) -> list[Any]:
         @tool
@@ -367,6 +379,63 @@ def test_without_the_denials_the_same_path_leads_to_every_tool(
         assert len(castle.through) >= FEWEST
         wanted = {json.dumps(it) for it in DEMANDS if path is not by_edited_arguments}
         assert wanted <= {json.dumps(it) for it in castle.through}
+
+    asyncio.run(scenario())
+
+
+both_ways = pytest.mark.parametrize("is_guarded", [True, False], ids=["denied", "allowed"])
+
+
+async def heard(castle: Castle, agent: Agent) -> list[str]:
+    """What the tools of one run gave back."""
+    async with asyncio.timeout(BOUND_S), castle.runtime(agent) as runtime:
+        await runtime.run(agent.id, "go", thread_id="t")
+        messages = [it.message for it in await runtime.messages("t")]
+        return [it.text for it in messages if it.tool_call_id]
+
+
+@both_ways
+def test_no_denied_tool_of_a_real_mcp_server_runs(tmp_path: Path, is_guarded: bool) -> None:
+    wanted = [
+        (f"mcp__vault__{it}", {"text": "root"}) for it in ("say", "count", "look", "fail")
+    ] * 3
+    castle, desk = Castle(tmp_path, is_guarded=is_guarded), Desk()
+    vault = McpPlugin([local(desk, name="vault")])
+    answers = asyncio.run(heard(castle, castle.agent(each(tuple(wanted)), vault)))
+    assert len(answers) == len(wanted)
+    assert len(desk.done) == (0 if is_guarded else len(wanted))
+
+
+@both_ways
+def test_no_denied_script_of_a_skill_runs(tmp_path: Path, is_guarded: bool) -> None:
+    skill = write_skill(tmp_path / "skills", "pdf")
+    wanted: list[Demand] = []
+    for name in ("wipe.sh", "wipe_all.sh", "Wipe.sh"):
+        write_file(skill, f"scripts/{name}", "echo THROUGH")
+        wanted.append(("skill_script", {"skill": "pdf", "script": f"scripts/{name}"}))
+        wanted.append(
+            ("skill_script", {"skill": "pdf", "script": f"scripts/{name}", "args": ["x"]})
+        )
+    castle = Castle(tmp_path, is_guarded=is_guarded)
+    enabled = {"skills": {"scripts": {"network": "allow", "isolation": "none"}}}
+    plugin = SkillsPlugin(tmp_path / "skills")
+    agent = castle.agent([ToolCalls(wanted)], plugin, sections=enabled)
+    answers = asyncio.run(heard(castle, agent))
+    assert len(answers) == len(wanted)
+    assert sum("THROUGH" in it for it in answers) == (0 if is_guarded else len(wanted))
+
+
+@both_ways
+def test_no_denied_call_of_a_remote_agent_is_approved(tmp_path: Path, is_guarded: bool) -> None:
+    async def scenario() -> None:
+        castle = Castle(tmp_path, is_guarded=is_guarded)
+        endpoint, rules = endpoint_of(tmp_path, "raw", "erasing"), castle.rules()
+        far = Agent("far", endpoint=endpoint, plugins=[PermissionPlugin()], config=rules)
+        async with asyncio.timeout(BOUND_S), castle.runtime(far) as runtime:
+            answer = (await runtime.run("far", "go", thread_id="t")).text
+            assert await runtime.tickets("t") == ()
+        chosen = "o-reject_once" if is_guarded else "o-allow_once"
+        assert answer.split() == [chosen, chosen]
 
     asyncio.run(scenario())
 

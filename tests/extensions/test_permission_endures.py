@@ -11,10 +11,10 @@ from awaken import Agent, AgentRuntime, tool
 from awaken.contracts.errors import AwakenError, StoreUnavailable
 from awaken.contracts.lifecycle import NaturalEnd, Suspended
 from awaken.contracts.profile import GLOBAL_SCOPE
+from awaken.contracts.remembered import SHARED_ANSWERS, THREAD_ANSWERS
 from awaken.contracts.runs import RunResult
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.permission import PermissionPlugin
-from awaken.extensions.permission.state import SHARED_ANSWERS, THREAD_ANSWERS
 from awaken.mailbox.config import MailboxConfig
 from awaken.testing import ScriptedModel, ToolCalls
 
@@ -206,6 +206,8 @@ class Dying:
 
 
 QUICK = MailboxConfig(poll_ms=10, relay_ms=10, sweep_ms=50, lease_ms=400, renew_ms=100)
+"""Of a process that is going to die; the one after it may be slow."""
+PATIENT = MailboxConfig(poll_ms=10, relay_ms=10, sweep_ms=50, lease_ms=20_000)
 
 
 @pytest.mark.parametrize("new_store", ["sqlite"], indirect=True)
@@ -226,7 +228,9 @@ def test_an_answer_is_remembered_once_whatever_write_was_the_last_of_a_process(
                 async with AgentRuntime([shop.agent("a")], store=dying, mailbox=QUICK) as runtime:
                     await runtime.decide(ticket.ticket_id, action, remember=remember)
                     await runtime.wait(waiting.run_id, timeout_ms=300)
-            async with AgentRuntime([shop.agent("a")], store=new_store(), mailbox=QUICK) as runtime:
+            async with AgentRuntime(
+                [shop.agent("a")], store=new_store(), mailbox=PATIENT
+            ) as runtime:
                 await settled(runtime, ticket, action, remember)
                 assert await kept(runtime, thread_id, scope) == [remember["pattern"]]
             if not dying.is_dead:

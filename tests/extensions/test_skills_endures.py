@@ -13,6 +13,7 @@ from awaken.contracts.permissions import TOOL_GRANTS
 from awaken.contracts.phases import Phase
 from awaken.contracts.suspension import SuspendTicket
 from awaken.extensions.handoff import HandoffPlugin
+from awaken.extensions.permission import PermissionPlugin
 from awaken.extensions.skills import SkillsPlugin
 from awaken.testing import ScriptedModel, ToolCalls
 
@@ -27,6 +28,12 @@ ASK = ToolCalls([("ask", {})])
 async def ask(ctx: ToolContext) -> str | SuspendTicket:
     """Ask somebody."""
     return ctx.suspend("May I?") if ctx.resume is None else "allowed"
+
+
+@tool(effect="none")
+async def look() -> str:
+    """Look."""
+    return "seen"
 
 
 class Grants(Plugin):
@@ -141,25 +148,28 @@ def test_an_agent_that_follows_a_skill_may_ask_and_its_answer_comes_after_a_rest
     new_store: NewStore, tmp_path: Path
 ) -> None:
     root = tmp_path / "skills"
-    write_skill(root, "study", "Study $ARGUMENTS.", context="fork", agent="helper")
+    tools = "ask look"
+    write_skill(root, "study", "Study it.", context="fork", agent="helper", allowed_tools=tools)
     write_skill(root, "plain", "Be plain.")
 
     def team(lead: ScriptedModel, helper: ScriptedModel) -> list[Agent]:
         return [
             Agent("lead", model=lead, plugins=[SkillsPlugin(root)], delegates=["helper"]),
-            Agent("helper", model=helper, tools=[ask]),
+            Agent("helper", model=helper, tools=[ask, look], plugins=[PermissionPlugin()]),
         ]
 
     async def scenario() -> None:
-        study = ToolCalls([("skill", {"skill": "study", "args": "birds"})])
+        study = ToolCalls([("skill", {"skill": "study"})])
         asking = ScriptedModel([ASK])
         async with durable(new_store, team(ScriptedModel([study]), asking)) as runtime:
             first = await runtime.run("lead", "hi", thread_id="t")
             assert first.status is RunStatus.WAITING
-        assert asking.requests[0].messages[-1].text == "Study birds."
+        assert asking.requests[0].messages[-1].text == "Study it."
         shutil.rmtree(root / "study")
         lead = ScriptedModel(["done"])
-        async with durable(new_store, team(lead, ScriptedModel(["Birds fly."]))) as runtime:
+        # What the skill granted its follower holds for it in the other process as well.
+        helper = ScriptedModel([ToolCalls([("look", {})]), "Birds fly."])
+        async with durable(new_store, team(lead, helper)) as runtime:
             assert await decided(runtime, first.run_id) == "done"
         (answer,) = [it.text for it in lead.requests[-1].messages if it.role is Role.TOOL]
         assert "Birds fly." in answer

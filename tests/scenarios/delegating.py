@@ -18,7 +18,7 @@ from awaken.mailbox.config import MailboxConfig
 from awaken.testing import ScriptedModel, ToolCalls
 
 QUICK = MailboxConfig(
-    lease_ms=1000,
+    lease_ms=20_000,
     renew_ms=50,
     sweep_ms=100,
     poll_ms=20,

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from awaken import AgentRuntime
@@ -19,6 +20,8 @@ HASTY = MailboxConfig(
     lease_ms=300, renew_ms=50, sweep_ms=50, poll_ms=20, drain_ms=1, relay_ms=50, relay_base_ms=20
 )
 """Others notice soon that a process is dead."""
+STEADY = msgspec.structs.replace(HASTY, lease_ms=20_000)
+"""Who goes on is not taken for dead where the machine stops for a moment."""
 
 
 class Mortal:
@@ -71,6 +74,11 @@ class Mortal:
 
         def close(self) -> None:
             self._keeper.close()
+
+
+def config_of(store: Any) -> MailboxConfig:
+    """How a process on a store works: one that is going to die is missed soon."""
+    return HASTY if isinstance(store, Mortal) else STEADY
 
 
 def sqlite(tmp_path: Path) -> list[Any]:

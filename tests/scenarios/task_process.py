@@ -14,7 +14,7 @@ from awaken.contracts.storage import Commit
 from awaken.contracts.sub_runs import DurableMessageRequest
 from awaken.contracts.tasks import TaskInfo
 
-from .task_worlds import Town, use
+from .task_worlds import MORTAL, Town, use
 
 KILLED = 9
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def dies(folder: Path, where: str) -> None:
     """Have a process work on the file of a folder, and die."""
     command = [sys.executable, "-m", "tests.scenarios.task_process", str(folder), where]
-    done = subprocess.run(command, cwd=ROOT, timeout=30, check=False, capture_output=True)
+    done = subprocess.run(command, cwd=ROOT, timeout=50, check=False, capture_output=True)
     assert done.returncode == KILLED, done.stderr.decode()
 
 
@@ -53,7 +53,7 @@ def deadly_tools(is_deadly: bool) -> list[object]:
 
 
 async def _work(folder: Path, where: str) -> None:
-    async with Town("sqlite", folder, tools=deadly_tools(is_deadly=True)) as town:
+    async with Town("sqlite", folder, tools=deadly_tools(is_deadly=True), config=MORTAL) as town:
         await town.runtime.run("second", "hello", thread_id="other")
         match where:
             case "released":

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from awaken import Agent, AgentRuntime, Message, ToolContext, tool
@@ -22,7 +23,7 @@ from awaken.testing import ScriptedModel, ToolCalls, assert_valid_transcript
 
 from .worlds import open_calls
 
-BOUND_S = 15
+BOUND_S = 25
 """How long a test waits for anything at most."""
 CONFIG = MailboxConfig(
     poll_ms=10,
@@ -30,9 +31,11 @@ CONFIG = MailboxConfig(
     relay_base_ms=5,
     relay_cap_ms=20,
     sweep_ms=100,
-    lease_ms=800,
+    lease_ms=20_000,
     renew_ms=200,
 )
+MORTAL = msgspec.structs.replace(CONFIG, lease_ms=800)
+"""Of a process that dies: others notice it soon."""
 both_stores = pytest.mark.parametrize("kind", ["memory", "sqlite"])
 
 
@@ -56,6 +59,13 @@ def obeying(before: Callable[[InferenceRequest], Awaitable[object]] | None = Non
 def use(*calls: Any) -> str:
     """A message that makes an obeying model call tools: names, each followed by its arguments."""
     return "use " + json.dumps([[calls[n], calls[n + 1]] for n in range(0, len(calls), 2)])
+
+
+class Unspeakable(Exception):
+    """An error that cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
 
 
 class Works:
@@ -96,6 +106,10 @@ class Works:
                 raise ValueError("\ud800")
             case "no json":
                 return object()
+            case "exit":
+                raise SystemExit(3)
+            case "say nothing":
+                raise Unspeakable
         return {"did": name}
 
     def _spawn_tool(self) -> Any:

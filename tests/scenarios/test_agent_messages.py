@@ -246,6 +246,59 @@ def test_a_message_never_reaches_the_thread_of_another_tenant(kind: str, tmp_pat
 
 
 @both_stores
+def test_a_message_of_one_users_agent_never_reaches_a_thread_of_others_only(
+    kind: str, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with Town(kind, tmp_path) as town:
+            await town.runtime.run("second", "mine", thread_id="bobs", user_id="bob")
+            await town.runtime.run("second", "ours", thread_id="shared", user_id="bob")
+            await town.runtime.run("second", "ours", thread_id="shared", user_id="eve")
+            await town.runtime.run("second", "nobody's", thread_id="open")
+            told = to_thread("bobs", "let me in")
+            named = to_thread("bobs", "let me in", agent_id="second")
+            free = [*to_thread("shared", "hello"), *to_thread("open", "hello")]
+            new = to_thread("new", "hello", agent_id="second")
+            said = use(*told, *named, *free, *new)
+            await town.runtime.run("boss", said, thread_id="t", user_id="eve")
+
+            async def are_settled() -> bool:
+                dead = len(await town.runtime.store.list_dead_outbox("t"))
+                heard = [len(await letters(town, it)) for it in ("shared", "open", "new")]
+                return (dead, heard) == (2, [1, 1, 1])
+
+            await until(are_settled)
+            # What only a message has begun is still eve's, and cannot write on for her.
+            assert [run.user_id for run in await town.runtime.list_runs("new")] == ["eve"]
+            assert await letters(town, "bobs") == []
+            assert len(await town.runtime.list_runs("bobs")) == 1
+            (first, _) = await town.runtime.store.list_dead_outbox("t")
+            assert "thread not found: bobs" in (first.error or "")
+            await town.runtime.run("boss", use(*told), thread_id="nobodys")
+
+            async def has_arrived() -> bool:
+                return bool(await letters(town, "bobs"))
+
+            await until(has_arrived)
+
+    play(scenario)
+
+
+@both_stores
+def test_a_run_that_a_task_has_woken_is_its_owners(kind: str, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Town(kind, tmp_path) as town:
+            said = use("spawn", {"name": "a", "fate": "detach"})
+            await town.runtime.run("boss", said, thread_id="t", user_id="eve")
+            town.works.end("a")
+            await town.until_told(1)
+            runs = await town.runtime.list_runs("t")
+            assert [run.user_id for run in runs] == ["eve", "eve"]
+
+    play(scenario)
+
+
+@both_stores
 def test_a_message_takes_nobodys_decision_away(kind: str, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Town(kind, tmp_path) as town:

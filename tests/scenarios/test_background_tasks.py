@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from awaken import ToolContext, tool
-from awaken.contracts.errors import StoreUnavailable
+from awaken.contracts.errors import InvalidInput, StoreUnavailable
 from awaken.contracts.lifecycle import Cancelled
 from awaken.contracts.storage import Commit, CommitReceipt
 from awaken.contracts.tasks import TaskContext, TaskStatus
@@ -48,6 +48,8 @@ def test_a_task_is_listed_for_its_thread_only_and_keeps_what_it_came_to(
         ("cancel itself", "failed", "cancelled itself"),
         ("huge error", "failed", "ValueError: xxx"),
         ("half a character", "failed", "ValueError: "),
+        ("exit", "failed", "SystemExit: 3"),
+        ("say nothing", "failed", "Unspeakable"),
     ],
 )
 def test_whatever_a_function_does_its_task_ends_once_and_the_owner_is_told(
@@ -189,6 +191,48 @@ def test_a_task_that_could_not_be_started_leaves_its_name_and_its_place_free(
             await town.runtime.run("boss", use("stubborn", {}), thread_id="t")
             assert (await town.ended("same")).result == "at last"
             await town.until_told(1)
+
+    play(scenario)
+
+
+WRONG_TASKS: list[tuple[dict[str, Any], str]] = [
+    ({"timeout_ms": "5"}, "timeout_ms='5'"),
+    ({"timeout_ms": 0}, "timeout_ms=0"),
+    ({"timeout_ms": 1.5}, "timeout_ms=1.5"),
+    ({"timeout_ms": True}, "timeout_ms=True"),
+    ({"work": "sleep"}, "async function"),
+    ({"name": 5}, "name"),
+    ({"name": ""}, "name"),
+    ({"name": "a\nb"}, "one line"),
+    ({"name": "x" * 129}, "1 to 128"),
+    ({"description": 5}, "description"),
+]
+
+
+def test_a_task_that_could_not_be_run_or_written_down_is_refused_before_it_is_started(
+    tmp_path: Path,
+) -> None:
+    @tool(effect="idempotent")
+    async def careless(ctx: ToolContext) -> str:
+        async def work(_: TaskContext) -> str:
+            return "done"
+
+        for wrong, words in WRONG_TASKS:
+            with pytest.raises(InvalidInput, match=words):
+                await ctx.spawn(**{"work": work, **wrong})
+        return "refused"
+
+    async def scenario() -> None:
+        name = {"agent_id": "helper", "prompt": "go", "name": "a\nb"}
+        async with Town("memory", tmp_path, tools=[careless]) as town:
+            async with asyncio.timeout(BOUND_S):
+                await town.runtime.run(
+                    "boss", use("careless", {}, "spawn_agent", name), thread_id="t"
+                )
+            first, second = await town.answers()
+            assert "refused" in first
+            assert "one line" in second
+            assert await town.runtime.tasks("t") == ()
 
     play(scenario)
 

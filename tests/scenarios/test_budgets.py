@@ -41,7 +41,7 @@ from awaken.testing.scripted_model import Turn
 from .asking import another_process, asks_permission, finished, open_tickets, retold, tool_answers
 from .worlds import Gate, World, play, simulated
 
-QUICK = MailboxConfig(lease_ms=2000, renew_ms=100, sweep_ms=200, poll_ms=20, drain_ms=500)
+QUICK = MailboxConfig(lease_ms=20_000, renew_ms=100, sweep_ms=200, poll_ms=20, drain_ms=500)
 WAIT_MS = 20_000
 TENANT = BudgetScope.TENANT
 THREAD = BudgetScope.THREAD

@@ -22,7 +22,7 @@ from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls
 from awaken.testing.scripted_model import Answer
 
-QUICK = MailboxConfig(poll_ms=10, lease_ms=2_000, renew_ms=500)
+QUICK = MailboxConfig(poll_ms=10, lease_ms=20_000, renew_ms=500)
 NAME = "same"
 """Ann's thread and Bob's run have it."""
 

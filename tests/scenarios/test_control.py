@@ -273,11 +273,11 @@ def test_cancelling_is_idempotent_and_waiting_for_it_is_bounded() -> None:
         handle = await world.runtime.start("agent", "go", thread_id="t")
         await asyncio.sleep(1)
         assert not await world.runtime.cancel_and_wait("t", timeout_ms=1_000)
-        assert [await world.runtime.cancel("t"), handle.cancel()] == [True, False]
+        assert [await world.runtime.cancel("t"), await handle.cancel()] == [True, True]
         assert await world.runtime.cancel_and_wait("t", timeout_ms=5_000)
         assert asyncio.get_running_loop().time() == 4
         assert (await handle.result()).termination == Cancelled(cause="user")
-        assert [await world.runtime.cancel("t"), handle.cancel()] == [False, False]
+        assert [await world.runtime.cancel("t"), await handle.cancel()] == [False, False]
 
     simulated(scenario)
 
@@ -348,7 +348,7 @@ async def cycle(world: World, number: int) -> None:
             handle = await runtime.start("agent", "go", thread_id=thread)
             async with aclosing(handle.events()) as events:
                 await anext(events)
-            assert handle.cancel()
+            assert await handle.cancel()
             await handle.result()
         case 3:
             task = asyncio.create_task(runtime.run("agent", "go", thread_id=thread))

@@ -15,6 +15,7 @@ from awaken.contracts.runs import RunRequest
 from awaken.contracts.storage import Commit, CommitReceipt
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.mailbox import Mailbox
+from awaken.runtime.handles import RunHandle
 from awaken.services.control import RunControl
 from awaken.stores.memory import MemoryStore
 from awaken.testing import LoopClock, ScriptedModel, ToolCalls
@@ -145,8 +146,9 @@ def control_of(process: Process) -> RunControl:
     engine = process.engine
     clock, ids = engine.services.clock, engine.services.ids
     mailbox = Mailbox(engine.store, MemoryBus(), clock, ids, MailboxConfig())
-    engine.tasks.stop = mailbox.cancel_run
-    return RunControl(engine, mailbox, lambda: None)
+    control = RunControl(engine, mailbox, lambda: None)
+    engine.tasks.stop = control.cancel_run
+    return control
 
 
 async def ending_of(store: MemoryStore) -> Termination | None:
@@ -155,15 +157,16 @@ async def ending_of(store: MemoryStore) -> Termination | None:
     return record.termination
 
 
-Cancel = Callable[[RunControl], Awaitable[Any]]
+Cancel = Callable[[RunControl, RunHandle], Awaitable[Any]]
 WAYS: dict[str, tuple[Cancel, str]] = {
-    "run": (lambda control: control.cancel_run("r"), "user"),
-    "thread": (lambda control: control.cancel_thread("t"), "user"),
-    "run id": (lambda control: control.cancel("r"), "user"),
-    "thread id": (lambda control: control.cancel("t"), "user"),
-    "and wait": (lambda control: control.cancel_and_wait("t", 5_000), "user"),
-    "make way": (lambda control: control.make_way("t"), "interrupt"),
-    "tree": (lambda control: control._engine.tasks.cancel_tree("r"), "owner"),
+    "run": (lambda control, _: control.cancel_run("r"), "user"),
+    "thread": (lambda control, _: control.cancel_thread("t"), "user"),
+    "run id": (lambda control, _: control.cancel("r"), "user"),
+    "thread id": (lambda control, _: control.cancel("t"), "user"),
+    "and wait": (lambda control, _: control.cancel_and_wait("t", 5_000), "user"),
+    "make way": (lambda control, _: control.make_way("t"), "interrupt"),
+    "tree": (lambda control, _: control._engine.tasks.cancel_tree("r"), "owner"),
+    "handle": (lambda _, handle: handle.cancel(), "user"),
 }
 
 
@@ -173,7 +176,7 @@ def test_a_cancel_holds_although_the_process_has_lost_the_thread_without_knowing
         store = shared_store()
         starved, handle = await starved_process(store)
         control, (cancel, cause) = control_of(starved), WAYS[way]
-        assert await cancel(control)
+        assert await cancel(control, handle)
         with pytest.raises(LeaseLost):
             await handle.result()
         assert await ending_of(store) == Cancelled(cause=cause)
@@ -184,7 +187,8 @@ def test_a_cancel_holds_although_the_process_has_lost_the_thread_without_knowing
     simulated(scenario)
 
 
-def test_a_cancel_reaches_whoever_has_recovered_the_run_meanwhile() -> None:
+@pytest.mark.parametrize("way", ["run", "handle"])
+def test_a_cancel_reaches_whoever_has_recovered_the_run_meanwhile(way: str) -> None:
     async def scenario() -> None:
         store = shared_store()
         starved, handle = await starved_process(store)
@@ -192,7 +196,7 @@ def test_a_cancel_reaches_whoever_has_recovered_the_run_meanwhile() -> None:
         dispatch = await there.claim()
         goes_on = asyncio.create_task(there.engine.execute(dispatch))
         await asyncio.sleep(1)
-        assert await control_of(starved).cancel_run("r")
+        assert await WAYS[way][0](control_of(starved), handle)
         with pytest.raises(LeaseLost):
             await handle.result()
         (news,) = store.lease_keeper().extend([dispatch.claim_token or ""], 30_000)
@@ -203,9 +207,10 @@ def test_a_cancel_reaches_whoever_has_recovered_the_run_meanwhile() -> None:
     simulated(scenario)
 
 
+@pytest.mark.parametrize("way", ["run", "handle"])
 @pytest.mark.parametrize("is_waiting", [True, False])
 def test_a_lost_run_that_waits_elsewhere_is_cancelled_and_one_that_has_ended_is_not(
-    is_waiting: bool,
+    is_waiting: bool, way: str
 ) -> None:
     async def scenario() -> None:
         store = shared_store()
@@ -213,7 +218,7 @@ def test_a_lost_run_that_waits_elsewhere_is_cancelled_and_one_that_has_ended_is_
         rest = [ToolCalls([("ask", {}, "c2")])] if is_waiting else []
         there = Process(store, [WORK, *rest, "done"], tools=[quick_work, ask_somebody])
         await there.execute_next()
-        assert await control_of(starved).cancel_run("r") is is_waiting
+        assert await WAYS[way][0](control_of(starved), handle) is is_waiting
         ended = Cancelled(cause="user") if is_waiting else NaturalEnd()
         assert await ending_of(store) == ended
         with pytest.raises(LeaseLost):

@@ -1,22 +1,27 @@
 """What delegates use is their parent's: counted once, and never more than it can share."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from awaken import AgentRuntime, tool
+from awaken import Agent, AgentRuntime, tool
 from awaken.contracts.budgets import THREAD_LEDGER, Budget, BudgetScope
+from awaken.contracts.errors import AwakenError
 from awaken.contracts.lifecycle import Stopped
 from awaken.contracts.loop_state import REQUEST_OPTIONS
+from awaken.contracts.messages import Role
 from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Commit
+from awaken.contracts.storage import Commit, CommitReceipt
 from awaken.extensions.background import BackgroundTasksPlugin
-from awaken.testing import ToolCalls
+from awaken.stores.memory import MemoryStore
+from awaken.testing import ScriptedModel, ToolCalls
 from awaken.testing.scripted_model import Turn
 
 from .delegating import (
+    NO_RETRIES,
     Door,
     StoreOf,
     agent,
@@ -31,6 +36,7 @@ from .delegating import (
     used,
     within,
 )
+from .mortal import HASTY, Mortal, dying
 
 TEN_THOUSAND = Budget(tokens=10_000)
 
@@ -188,5 +194,84 @@ def test_what_an_agent_in_the_background_has_used_counts_once_for_its_owner(
             assert checkout is not None
             ledger = THREAD_LEDGER.decode(checkout.state[THREAD_LEDGER.name])
             assert ledger.spent.tokens == own + 3_000
+
+    asyncio.run(scenario())
+
+
+class Ledgers(MemoryStore):
+    """A store that outlives processes and knows what every child was given."""
+
+    def __init__(self) -> None:
+        super().__init__(is_shared=True)
+        self.given: dict[str, int] = {}
+
+    async def commit(self, commit: Commit) -> CommitReceipt:
+        stored = commit.run_state.get(REQUEST_OPTIONS.name)
+        if commit.thread_id != "t" and stored is not None and commit.thread_id not in self.given:
+            (budget,) = REQUEST_OPTIONS.decode(stored).budgets
+            self.given[commit.thread_id] = budget.tokens or 0
+        return await super().commit(commit)
+
+
+def three_at_once(call: Any, scope: BudgetScope) -> list[Agent]:
+    """A boss that has 8,000 left and three workers, of which none ends before all have begun."""
+    begun: set[str] = set()
+
+    async def answer(request: Any) -> str:
+        begun.add(request.messages[0].text)
+        while len(begun) < 3:
+            await asyncio.sleep(0.005)
+        return "done"
+
+    calls = ToolCalls([(call[0], {**call[1], "prompt": it}) for it in ("one", "two", "three")])
+
+    def ask(request: Any) -> Any:
+        is_first = all(it.role is not Role.ASSISTANT for it in request.messages)
+        return Turn(calls=calls, usage=used(2_000)) if is_first else "ok"
+
+    asker = Agent(
+        "boss",
+        model=ScriptedModel([ask], cycle=True),
+        delegates=["worker"],
+        plugins=[BackgroundTasksPlugin()],
+        budgets=[Budget(scope=scope, tokens=10_000)],
+        config=NO_RETRIES,
+    )
+    return [asker, agent("worker", *[answer] * 9)]
+
+
+async def given_after_a_death(call: Any, scope: BudgetScope, number: int) -> bool:
+    """Let a process die after a commit, and another go on; False when it made fewer."""
+    store, agents = Ledgers(), three_at_once(call, scope)
+    mortal, count = Mortal(store), 0
+
+    def counted(_: Commit) -> bool:
+        nonlocal count
+        count += 1
+        return count == number
+
+    mortal.dies_with = counted
+    async with dying(AgentRuntime(agents, store=mortal, mailbox=HASTY)) as rt:
+        with suppress(AwakenError):
+            handle = await rt.start("boss", "hi", thread_id="t", run_id_hint="r")
+            await handle.result()
+    async with AgentRuntime(agents, store=store, mailbox=HASTY) as rt:
+        await ended(rt, "r")
+    assert sorted(store.given.values()) == [1_000, 2_000, 4_000], number
+    return count >= number
+
+
+@pytest.mark.parametrize(
+    ("call", "scope"),
+    [(ASK, BudgetScope.RUN), (SPAWN, BudgetScope.THREAD)],
+    ids=["delegates", "tasks"],
+)
+def test_whoever_goes_on_with_a_parent_knows_what_its_children_were_given(
+    call: Any, scope: BudgetScope
+) -> None:
+    async def scenario() -> None:
+        dying_at = (given_after_a_death(call, scope, number) for number in range(2, 10))
+        died = await asyncio.gather(*dying_at)
+        assert all(died)
 
     asyncio.run(scenario())

@@ -137,25 +137,32 @@ def test_a_reader_that_goes_away_takes_everything_along(store_of: StoreOf, tmp_p
 def test_a_call_that_takes_too_long_cancels_its_delegate_and_nothing_else(
     store_of: StoreOf, tmp_path: Path
 ) -> None:
-    @tool(timeout=0.2)
-    async def asks_shortly(ctx: ToolContext) -> str:
-        """Ask, but not for long."""
-        answer = await ctx.sub_runs.delegate(Delegation(agent_id="middle", prompt="go"))
-        return answer.text
+    async def scenario(seconds: float, folder: Path) -> bool:
+        @tool(timeout=seconds)
+        async def asks_shortly(ctx: ToolContext) -> str:
+            """Ask, but not for long."""
+            answer = await ctx.sub_runs.delegate(Delegation(agent_id="middle", prompt="go"))
+            return answer.text
 
-    async def scenario() -> None:
         door = Door()
         top = agent("top", ToolCalls([("asks_shortly", {})]), heard, tools=[asks_shortly])
-        async with runtime([top, *three(door)[1:]], store_of(tmp_path)) as rt:
+        async with runtime([top, *three(door)[1:]], store_of(folder)) as rt:
             result = await within(rt.run("top", "hi", thread_id="t"))
-            assert "no result within 200 ms" in result.text
+            assert f"no result within {seconds * 1000:.0f} ms" in result.text
             assert result.termination == NaturalEnd()
+            if not door.visits:
+                return False
             _, child, grandchild = await lineage_of(rt)
             assert (await ended(rt, child.run_id)).termination == BY_PARENT
             assert (await ended(rt, grandchild.run_id)).termination == BY_PARENT
             await nothing_ordered(rt)
+        return True
 
-    asyncio.run(scenario())
+    # A machine that is too slow to get to the grandchild in a moment is given more of them.
+    folders = {seconds: tmp_path / str(seconds) for seconds in (0.2, 2.0, 15.0)}
+    for folder in folders.values():
+        folder.mkdir()
+    assert any(asyncio.run(scenario(*it)) for it in folders.items())
 
 
 @on_both_stores

@@ -29,7 +29,7 @@ from .delegating import (
     ticket_on,
     within,
 )
-from .mortal import HASTY, Mortal, dying, on_shared_stores
+from .mortal import HASTY, STEADY, Mortal, config_of, dying, on_shared_stores
 
 
 def replying(id_: str, *script: Any, **options: Any) -> Agent:
@@ -53,7 +53,7 @@ def agents() -> list[Agent]:
 
 
 def process(store: Any) -> AgentRuntime:
-    return AgentRuntime(agents(), store=store, mailbox=HASTY)
+    return AgentRuntime(agents(), store=store, mailbox=config_of(store))
 
 
 async def judged(rt: AgentRuntime, run_id: str, answer: str) -> None:
@@ -150,7 +150,7 @@ def test_a_store_that_is_away_for_a_moment_does_not_end_the_call(
             replying("boss", asks("worker"), heard, delegates=["worker"]),
             agent("worker", door.answer),
         ]
-        async with AgentRuntime(workers, store=store, mailbox=HASTY, has_worker=False) as rt:
+        async with AgentRuntime(workers, store=store, mailbox=STEADY, has_worker=False) as rt:
             handle = await rt.start("boss", "hi", thread_id="t")
             await door.opened()
             store.refuses = {"load_run": 2}
@@ -176,7 +176,7 @@ def test_a_child_that_cannot_be_taken_over_is_tried_again(stores_of: Any, tmp_pa
             await door.opened()
             child = await child_of(rt, handle.run_id)
         worker = replying("worker", "the answer")
-        one = msgspec.structs.replace(HASTY, concurrency=1)
+        one = msgspec.structs.replace(STEADY, concurrency=1)
         async with AgentRuntime([asker, worker], store=again, mailbox=one) as rt:
             # The worker has one place, and the parent is in it.
             refused = f"list_tool_records {child.run_id}"

@@ -21,7 +21,7 @@ from awaken.mailbox.config import MailboxConfig
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import ScriptedModel, ToolCalls
 
-QUICK = MailboxConfig(lease_ms=2000, renew_ms=100, sweep_ms=200, poll_ms=20, drain_ms=500)
+QUICK = MailboxConfig(lease_ms=20_000, renew_ms=100, sweep_ms=200, poll_ms=20, drain_ms=500)
 WAIT_MS = 20_000
 
 

@@ -157,7 +157,7 @@ def test_a_store_that_never_answers_does_not_hold_a_cancelled_run_for_ever() -> 
             handle = await runtime.start("a", "go")
             store.is_hanging = True
             before = loop.time()
-            assert handle.cancel()
+            assert await handle.cancel()
             with pytest.raises(TimeoutError):
                 await handle.result()
         return loop.time() - before
@@ -181,7 +181,7 @@ def test_no_tool_starts_after_a_gate_swallowed_the_cancellation() -> None:
         async with AgentRuntime(agents=[agent]) as runtime:
             handle = await runtime.start("a", "go", thread_id="t")
             await asked.wait()
-            assert handle.cancel()
+            assert await handle.cancel()
             result = await handle.result()
             assert_valid_transcript([record.message for record in await runtime.messages("t")])
             return result.termination

@@ -3,6 +3,7 @@
 Nothing is written, nothing is run, and above all nothing is approved by a misspelt word.
 """
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,28 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, AgentSpec, ModelSpec, Plugin, RunRequest, ToolContext, tool
-from awaken.contracts.errors import AwakenError, InvalidInput, InvalidSpec, UnknownAgent
+from awaken.contracts.budgets import Budget
+from awaken.contracts.errors import (
+    AwakenError,
+    DuplicateRegistration,
+    InvalidInput,
+    InvalidSpec,
+    UnknownAgent,
+)
 from awaken.contracts.inference import InferenceOverride
 from awaken.contracts.messages import user
+from awaken.contracts.remote_registries import RemoteRegistry
 from awaken.contracts.runs import RunResult
+from awaken.contracts.skills import Skill
+from awaken.contracts.sub_runs import Delegation
 from awaken.contracts.suspension import DecisionAction, ToolCallResume
 from awaken.contracts.tools import ToolDescriptor
+from awaken.extensions.background import BackgroundTasksPlugin
+from awaken.extensions.guardrails import GuardrailsPlugin
+from awaken.extensions.observability import ObservabilityPlugin
+from awaken.extensions.reminder import ReminderPlugin
+from awaken.extensions.skills import GivenSkills, SkillsPlugin
+from awaken.runtime.limits import Limits
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .worlds import simulated
@@ -60,6 +77,10 @@ loose: Any = tool
 """The decorator as somebody without a type checker uses it."""
 
 
+SKILLS = SkillsPlugin(sources=[GivenSkills(Skill(name="pdf", description="d", body="b"))])
+NOBODY = {"background_tasks": {"agents": ["nobody"]}}
+
+
 def assistant(**fields: Any) -> Agent:
     return Agent("assistant", **{"model": "scripted", **fields})
 
@@ -93,6 +114,28 @@ BUILDING: list[tuple[str, Callable[[], Any], type[AwakenError], str]] = [
     ),
     ("limits of another kind", lambda: runtime([], limits=5), InvalidInput, "limits"),
     ("a misspelt limit", lambda: runtime([], limits={"message": 5}), InvalidInput, "`message`"),
+    ("a limit as text", lambda: Limits(delegate_depth="x"), InvalidInput, "delegate_depth='x'"),  # type: ignore[arg-type]
+    ("a limit below 0", lambda: Limits(tasks_per_thread=-5), InvalidInput, "tasks_per_thread=-5"),
+    (
+        "a limit below 0 as data",
+        lambda: runtime([], limits={"hook_ms": -1}),
+        InvalidInput,
+        "hook_m",
+    ),
+    ("a limit that is a fact", lambda: Limits(inbox_messages=True), InvalidInput, "inbox_messages"),
+    ("a budget below 0", lambda: Budget(tokens=-5), InvalidSpec, "budget: tokens=-5"),
+    ("a budget of half a token", lambda: Budget(tokens=0.5), InvalidSpec, "tokens=0.5"),  # type: ignore[arg-type]
+    ("a budget as text", lambda: Budget(time_ms="9"), InvalidSpec, "time_ms='9'"),  # type: ignore[arg-type]
+    ("a budget without end", lambda: Budget(cost_usd=math.inf), InvalidSpec, "cost_usd=inf"),
+    ("a budget of nothing", lambda: Budget(), InvalidSpec, "set a limit"),
+    (
+        "a nameless registry",
+        lambda: RemoteRegistry(name="", base_url="https://x"),
+        InvalidSpec,
+        "remote registry '' is invalid: a name has lower-case letters",
+    ),
+    ("an agent as number", lambda: Delegation(agent_id=5, prompt=""), InvalidInput, "agent_id"),  # type: ignore[arg-type]
+    ("a prompt as number", lambda: Delegation(agent_id="a", prompt=5), InvalidInput, "prompt"),  # type: ignore[arg-type]
     ("one tool", lambda: runtime([], tools=plain), InvalidInput, "pass a list, tools=[…]"),
     ("one plugin", lambda: runtime([], plugins=Unnamed()), InvalidInput, "pass a list, plugins="),
     ("no name", lambda: runtime([], plugins=[Unnamed()]), InvalidSpec, "give class Unnamed a `nam"),
@@ -130,6 +173,38 @@ BUILDING: list[tuple[str, Callable[[], Any], type[AwakenError], str]] = [
         "pass the bound method: tools=[shop.buy]",
     ),
     ("a tool that is no list", lambda: assistant(tools=plain), InvalidSpec, "tools=[…]"),
+    ("no check", lambda: GuardrailsPlugin([5]), InvalidSpec, "GuardrailsPlugin"),  # type: ignore[list-item]
+    ("no reminder", lambda: ReminderPlugin(["x"]), InvalidSpec, "ReminderPlugin"),  # type: ignore[list-item]
+    (
+        "content nowhere",
+        lambda: ObservabilityPlugin(content="x"),
+        InvalidSpec,
+        "content 'x' is invalid: write one of no_content, ",
+    ),
+    (
+        "a plugin twice",
+        lambda: assistant(plugins=[GuardrailsPlugin(), GuardrailsPlugin()]),
+        DuplicateRegistration,
+        "Agent 'assistant': plugin 'guardrails' is registered twice",
+    ),
+    (
+        "a plugin of its own that all have",
+        lambda: runtime([assistant(plugins=[GuardrailsPlugin()])], everywhere=[GuardrailsPlugin()]),
+        InvalidSpec,
+        "'guardrails', and one of that name is given to every agent; leave it out of",
+    ),
+    (
+        "a field of another form",
+        lambda: runtime([assistant(plugins=[SKILLS], config={"skills": {"scripts": True}})]),
+        InvalidSpec,
+        """(value is not one of false; value is not of type "object") - at `$.scripts`""",
+    ),
+    (
+        "tasks of nobody",
+        lambda: runtime([assistant(plugins=[BackgroundTasksPlugin()], config=NOBODY)]),
+        InvalidSpec,
+        "Section 'background_tasks' of agent 'assistant' names agent 'nobody', which is not reg",
+    ),
 ]
 
 
@@ -281,6 +356,11 @@ DECIDING: list[tuple[str, Callable[[Any, Any], Any], str]] = [
         "a whole decision with a misspelt choice",
         lambda r, t: r.decide_all({t.ticket_id: ToolCallResume(decision_id="d", action="no")}),  # type: ignore[arg-type]
         "decision='no' is invalid",
+    ),
+    (
+        "a pattern that is none",
+        lambda r, t: r.decide(t.ticket_id, remember={"scope": "run", "pattern": "((("}),
+        "remember.pattern is invalid: at character 0, ",
     ),
 ]
 

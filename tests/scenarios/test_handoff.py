@@ -2,10 +2,24 @@
 
 from typing import Any
 
-from awaken import Agent, AgentRuntime, Plugin, PluginRegistrar, RunResult, StateCommand, StateKey
+import pytest
+
+from awaken import (
+    Agent,
+    AgentRuntime,
+    Plugin,
+    PluginRegistrar,
+    RunResult,
+    StateCommand,
+    StateKey,
+    ToolContext,
+    tool,
+)
+from awaken.contracts.context_messages import system_context
 from awaken.contracts.lifecycle import Blocked, NaturalEnd
+from awaken.contracts.loop_state import ADD_CONTEXT_MESSAGE
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import StepEndContext
+from awaken.contracts.plugins import AfterToolExecuteContext, StepEndContext
 from awaken.contracts.tools import ToolDescriptor
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.testing import ScriptedModel, ToolCalls, assert_valid_transcript
@@ -127,3 +141,69 @@ def test_a_handoff_to_nobody_blocks_the_run_and_leaves_the_thread_where_it_was()
     assert isinstance(blocked.termination, Blocked)
     assert "nobody" in blocked.termination.reason
     assert (after.agent_id, after.termination) == ("front", NaturalEnd())
+
+
+@tool(effect="none")
+async def approve(ctx: ToolContext) -> Any:
+    return ctx.suspend("Fine?") if ctx.resume is None else "fine"
+
+
+class Whispers(Plugin):
+    """Has its agent's next request say that it was activated, and that it has seen a result."""
+
+    name = "whispers"
+
+    def __init__(self, agent_id: str) -> None:
+        self._agent_id = agent_id
+
+    def register(self, registrar: PluginRegistrar) -> None:
+        registrar.hook(Phase.AFTER_TOOL_EXECUTE, self.look)
+
+    async def look(self, context: AfterToolExecuteContext) -> StateCommand:
+        return self._say(f"result of {context.call.name}")
+
+    def on_activate(self, agent: Any) -> StateCommand:
+        return self._say("in")
+
+    def on_deactivate(self) -> StateCommand:
+        return self._say("out")
+
+    def _say(self, what: str) -> StateCommand:
+        message = system_context(f"whisper {what}", f"{self._agent_id}: {what}")
+        return StateCommand().schedule(ADD_CONTEXT_MESSAGE, message)
+
+
+def told(model: ScriptedModel) -> list[list[str]]:
+    return [list(request.system) for request in model.requests]
+
+
+@pytest.mark.parametrize("is_waiting", [False, True])
+def test_what_an_agent_has_scheduled_is_for_its_own_steps_and_never_for_the_next_agent(
+    is_waiting: bool,
+) -> None:
+    desk = HandoffPlugin({"front": "", "back": ""})
+    asked = [("approve", {})] if is_waiting else []
+    over = ToolCalls([("transfer_to_agent", {"agent_id": "back"}), *asked])
+    models = {
+        "front": ScriptedModel([over, "Front again."]),
+        "back": ScriptedModel([ToolCalls([("approve", {})]), transfer("front")]),
+    }
+    agents = [
+        Agent(name, model=model, tools=[approve], plugins=[desk, Whispers(name)])
+        for name, model in models.items()
+    ]
+
+    async def scenario() -> RunResult:
+        async with AgentRuntime(agents) as runtime:
+            result = await runtime.run("front", "Go.", thread_id="t")
+            while result.tickets:
+                await runtime.decide(result.tickets[0].ticket_id)
+                result = await runtime.wait(result.run_id)
+            return result
+
+    assert simulated(scenario).text == "Front again."
+    # A run that waited was activated anew by whoever went on with it.
+    own = ["back: in", "back: result of approve"]
+    assert told(models["front"]) == [["front: in"], ["front: in"]]
+    assert told(models["back"])[1] == own
+    assert set(told(models["back"])[0]) <= set(own)

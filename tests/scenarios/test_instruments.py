@@ -279,7 +279,7 @@ def test_whoever_delegates_hears_what_the_delegate_says_while_it_says_it() -> No
     asyncio.run(scenario())
 
 
-@as_tool(effect="none", timeout=0.2)
+@as_tool(effect="none", timeout=1)
 async def asks_then_hangs(ctx: ToolContext) -> str:
     """Ask the model, then hang."""
     await ctx.sub_runs.ask_model([user("what?")])

@@ -5,21 +5,23 @@ from typing import Any
 
 import pytest
 
+from awaken import tool
 from awaken.bootstrap.backends import Backends
 from awaken.contracts.backend_errors import InvalidBackendConfig
 from awaken.contracts.backend_results import BackendRunStatus
 from awaken.contracts.backends import BackendCapabilities, CancellationCapability
 from awaken.contracts.clock import SystemClock
 from awaken.contracts.errors import InvalidInput, InvalidSpec, UnsupportedFeature
-from awaken.contracts.inference import InferenceOverride
+from awaken.contracts.inference import ContextWindowPolicy, InferenceOverride
 from awaken.contracts.lifecycle import Cancelled
 from awaken.contracts.runs import RunRequest
-from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.specs import MaxRounds, RemoteEndpoint
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.tools import ToolDescriptor
 from awaken.runtime.bell import Bell
+from awaken.testing import ScriptedModel
 
-from .delegating import ended, within
+from .delegating import boss, ended, within
 from .remoting import STATELESS, FakeBackend, far, remote_runtime, said, waits
 
 REFUSED: dict[str, dict[str, Any]] = {
@@ -123,6 +125,36 @@ def test_an_endpoint_that_cannot_be_used_is_refused_at_once(
 ) -> None:
     with pytest.raises(InvalidSpec, match=problem):
         remote_runtime(Factory(FakeBackend()), None, remote=far(endpoint=endpoint))
+
+
+@tool
+async def plain() -> str:
+    return "done"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tools": [plain]},
+        {"delegates": ["boss"]},
+        {"model": "scripted"},
+        {"model": ScriptedModel([])},
+        {"instructions": "Be brief."},
+        {"allowed_tools": ["x"]},
+        {"excluded_tools": ["x"]},
+        {"stop": [MaxRounds(rounds=1)]},
+        {"max_rounds": 3},
+        {"output_type": int},
+        {"reasoning_effort": "low"},
+        {"context_policy": ContextWindowPolicy()},
+        {"parallel_tools": False},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_what_would_do_nothing_beside_an_endpoint_is_refused_by_name(fields: Any) -> None:
+    (name,) = fields
+    with pytest.raises(InvalidSpec, match=f"field '{name}'.*endpoint"):
+        remote_runtime(FakeBackend(), None, boss(), remote=far(**fields))
 
 
 def test_what_is_no_backend_is_refused_with_what_it_lacks() -> None:

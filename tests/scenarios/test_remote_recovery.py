@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime
+from awaken import Agent, AgentRuntime, Plugin, PluginRegistrar
 from awaken.contracts.backend_requests import RemoteTarget
 from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import RunFinish
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
+from awaken.contracts.lifecycle import Blocked, Cancelled, NaturalEnd, RunStatus
 from awaken.contracts.messages import Role, ToolCall
 from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import ToolGateContext
 from awaken.contracts.storage import Commit
 from awaken.contracts.suspension import SuspendTicket, Suspension
+from awaken.extensions.permission import PermissionPlugin
 
 from .delegating import (
     WAIT_S,
@@ -31,7 +33,7 @@ from .delegating import (
     nothing_ordered,
     runtime,
 )
-from .mortal import HASTY, Mortal, dying, on_shared_stores, sqlite
+from .mortal import Mortal, config_of, dying, on_shared_stores, sqlite
 from .remoting import (
     ABORTS,
     STATELESS,
@@ -46,8 +48,10 @@ from .remoting import (
 from .worlds import Hooks
 
 
-def process(backend: FakeBackend, store: Any, *agents: Agent) -> AgentRuntime:
-    return remote_runtime(backend, store, *agents, mailbox=HASTY)
+def process(
+    backend: FakeBackend, store: Any, *agents: Agent, remote: Agent | None = None
+) -> AgentRuntime:
+    return remote_runtime(backend, store, *agents, remote=remote, mailbox=config_of(store))
 
 
 def known(run_id: str) -> RemoteTarget:
@@ -203,6 +207,102 @@ def test_a_question_of_the_other_side_is_decided_while_the_run_executes(
     asyncio.run(scenario())
 
 
+def guarded(*rules: tuple[str, str], default: str = "allow", **more: Any) -> Agent:
+    written = [{"tool": it, "behavior": how, "scope": "project"} for it, how in rules]
+    section = {"default_behavior": default, "rules": written, **more}
+    return far(plugins=[PermissionPlugin()], config={"permission": section})
+
+
+@pytest.mark.parametrize(
+    ("remote", "answer"),
+    [
+        (guarded(default="deny"), "cancel None"),
+        (guarded(("write_*", "deny")), "cancel None"),
+        (guarded(('write_*(path = "x")', "deny"), default="ask"), "cancel None"),
+        (guarded(("write_*", "allow"), default="deny"), "resume None"),
+        (guarded(), "resume None"),
+    ],
+    ids=["denied by default", "denied", "denied by argument", "allowed", "allowed by default"],
+)
+def test_what_the_gates_know_the_answer_to_nobody_is_asked(remote: Agent, answer: str) -> None:
+    async def scenario() -> None:
+        async with process(FakeBackend(asks_here), None, remote=remote) as rt:
+            async with asyncio.timeout(WAIT_S):
+                assert (await rt.run("far", "hi", thread_id="t")).text == answer
+            assert await rt.tickets("t") == ()
+
+    asyncio.run(scenario())
+
+
+def test_a_gate_that_ends_the_run_stops_the_other_side() -> None:
+    async def scenario() -> None:
+        remote = guarded(("write_file", "deny"), on_deny="end")
+        async with process(FakeBackend(asks_here), None, remote=remote) as rt:
+            async with asyncio.timeout(WAIT_S):
+                done = await rt.run("far", "hi", thread_id="t")
+            assert isinstance(done.termination, Blocked)
+            assert "write_file" in done.termination.reason
+
+    asyncio.run(scenario())
+
+
+def test_a_gate_that_has_nothing_to_say_permits_nothing() -> None:
+    class Silent(Plugin):
+        name = "silent"
+
+        def register(self, registrar: PluginRegistrar) -> None:
+            registrar.gate(self.gate)
+
+        async def gate(self, _: ToolGateContext) -> None:
+            return None
+
+    async def scenario() -> None:
+        remote = far(plugins=[Silent()])
+        async with process(FakeBackend(asks_here), None, remote=remote) as rt:
+            handle = await rt.start("far", "hi", thread_id="t")
+            await rt.decide((await open_ticket(rt)).ticket_id, result="yes")
+            assert (await handle.result()).text == "resume yes"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("action", "later"), [("resume", "resume None"), ("cancel", "cancel None")]
+)
+def test_an_answer_for_always_counts_for_what_the_other_side_asks_later(
+    action: str, later: str
+) -> None:
+    async def scenario() -> None:
+        remote = guarded(("write_*", "ask"))
+        async with process(FakeBackend(asks_here, asks_here), None, remote=remote) as rt:
+            handle = await rt.start("far", "hi", thread_id="t")
+            ticket = await open_ticket(rt)
+            assert ticket.suspension.message == "may I?"
+            assert "project" in ticket.suspension.parameters["remember"]["scopes"]
+            await rt.decide(ticket.ticket_id, action, remember={"scope": "project"})
+            assert (await handle.result()).text == later
+            async with asyncio.timeout(WAIT_S):
+                assert (await rt.run("far", "hi", thread_id="other")).text == later
+            assert await rt.tickets("other") == ()
+
+    asyncio.run(scenario())
+
+
+def test_an_approval_of_what_was_denied_meanwhile_is_none(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        first, second = sqlite(tmp_path)
+        asking = guarded(("write_*", "ask"))
+        async with dying(process(FakeBackend(asks_here), Mortal(first), remote=asking)) as rt:
+            handle = await rt.start("far", "hi", thread_id="t")
+            ticket = await open_ticket(rt)
+        denying = guarded(("write_*", "deny"))
+        async with process(FakeBackend(asks_here), second, remote=denying) as rt:
+            await rt.decide(ticket.ticket_id)
+            assert (await ended(rt, handle.run_id)).final_output == "cancel None"
+
+    asyncio.run(scenario())
+
+
 def test_a_question_is_decided_in_memory_too() -> None:
     async def scenario() -> None:
         async with process(FakeBackend(asks_here), None) as rt:
@@ -272,10 +372,12 @@ def test_an_answer_that_is_written_is_not_asked_for_again(stores_of: Any, tmp_pa
         first, second = stores_of(tmp_path)
         mortal, after = Mortal(first), FakeBackend()
         mortal.dies_with = has_answer
-        options: Any = {"remote": far(plugins=[Hooks({Phase.RUN_END: hook})]), "mailbox": HASTY}
+        remote = far(plugins=[Hooks({Phase.RUN_END: hook})])
+        options: Any = {"remote": remote, "mailbox": config_of(mortal)}
         async with dying(remote_runtime(FakeBackend(said("once")), mortal, **options)) as rt:
             with suppress(AwakenError):
                 await (await rt.start("far", "hi", thread_id="t", run_id_hint="r")).result()
+        options["mailbox"] = config_of(second)
         async with remote_runtime(after, second, **options) as rt:
             done = await ended(rt, "r")
             assert (done.final_output, after.roots) == ("once", [])

@@ -8,12 +8,12 @@ from awaken import AgentRuntime
 from awaken.contracts.lifecycle import Cancelled
 
 from .delegating import WAIT_S, Door, ended, nothing_ordered
-from .mortal import HASTY, Mortal, dying, on_shared_stores
+from .mortal import Mortal, config_of, dying, on_shared_stores
 from .remoting import FakeBackend, behind, remote_runtime, said
 
 
 def process(backend: FakeBackend, store: Any) -> AgentRuntime:
-    return remote_runtime(backend, store, mailbox=HASTY)
+    return remote_runtime(backend, store, mailbox=config_of(store))
 
 
 @on_shared_stores

@@ -91,7 +91,7 @@ def test_a_reader_that_attaches_at_any_time_gets_the_whole_story_once(
             late = asyncio.ensure_future(_read(handle))
             if ending == "cancel":
                 await asyncio.sleep(7.5 - min(seconds, 7))
-                handle.cancel()
+                await handle.cancel()
             result = await handle.result()
             stories = [await whole, await late, await _read(handle)]
             for events in stories:

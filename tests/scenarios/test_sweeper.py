@@ -255,7 +255,8 @@ class Pages(TruthStore):
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[tuple[int, float]] = []
-        self.left = [Purged(dispatches=1000), Purged(runs=1), Purged(events=1), Purged()]
+        self.left = [Purged(dispatches=1000), Purged(runs=1), Purged(events=1)]
+        self.left += [Purged(orders=1), Purged()]
 
     async def purge(self, before_ms: int, limit: int = 1000) -> Purged:
         self.asked.append((before_ms, asyncio.get_running_loop().time()))
@@ -270,9 +271,9 @@ def test_a_purge_goes_on_until_nothing_is_left_and_comes_again_in_time() -> None
         await asyncio.sleep(119)
         await node.sweeper.stop()
         first = [at for _, at in truth.asked if at < 1]
-        assert len(first) == 4
+        assert len(first) == 5
         assert truth.asked[0][0] == LoopClock().now_ms() - 119_000 - 5000
-        assert len(truth.asked) == 5
+        assert len(truth.asked) == 6
 
     simulated(scenario)
 

@@ -107,7 +107,7 @@ def test_a_run_inside_a_tool_of_another_run_is_cancelled_with_it() -> None:
         async with AgentRuntime(agents=[outer, inner]) as runtime:
             handle = await runtime.start("outer", "go")
             await door.entered.wait()
-            assert handle.cancel()
+            assert await handle.cancel()
             outcome = await handle.result()
             return [outcome.termination, (await runtime.get_run("inner-run")).termination]
 

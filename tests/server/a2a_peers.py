@@ -83,8 +83,8 @@ class Turns:
         )
 
     async def run(self, text: str = "hi", **more: Any) -> Any:
-        """Execute a turn, within ten seconds."""
-        async with asyncio.timeout(10):
+        """Execute a turn, within half a minute."""
+        async with asyncio.timeout(30):
             return await self.backend.execute_root(self.request(text, **more))
 
     def start(self, text: str = "hi", **more: Any) -> asyncio.Task[Any]:
@@ -259,7 +259,7 @@ def events(*items: Any, then: asyncio.Event | None = None) -> Callable[[Request]
         for item in items:
             yield b"data: " + json.dumps(item).encode() + b"\n\n"
         if then is not None:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(20):
                 await then.wait()
 
     return lambda _: StreamingResponse(body(), media_type="text/event-stream")

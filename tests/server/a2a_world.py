@@ -14,12 +14,12 @@ from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest
 from google.protobuf.json_format import MessageToDict
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
+from awaken.bootstrap.serving import premises_of
 from awaken.contracts.suspension import ResumeMode
 from awaken.outbound.guard import Outbound
 from awaken.protocols.a2a.configs import PushPolicy
 from awaken.protocols.a2a.routes import a2a_protocol
 from awaken.server.app import ServerApp
-from awaken.server.auth import door_of
 from awaken.server.config import ServerConfig
 from awaken.testing import ScriptedModel
 
@@ -67,7 +67,7 @@ def a2a_app(
     outbound = Outbound(told.private_hosts, told.outbound_ports)
     desk = runtime._desk
     protocol = a2a_protocol(outbound, push, asks_tokens=told.asks_who_calls)
-    return ServerApp(desk, (protocol,), door_of(told, desk.clock), told, runtime._opened)
+    return ServerApp(premises_of(desk, told), (protocol,), runtime._opened)
 
 
 class Caller:

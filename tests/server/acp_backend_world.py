@@ -26,7 +26,7 @@ from awaken.contracts.suspension import SuspendTicket, ToolCallResume
 from .processes import eventually
 
 AGENTS = Path(__file__).parent / "acp_agents"
-WAIT_S = 30
+WAIT_S = 50
 PROMPT_LIMITS = AcpLimits(cancel_ms=200, exit_ms=100, term_ms=200, progress_ms=20)
 """Nobody waits long for an agent that will not stop."""
 
@@ -162,10 +162,9 @@ def run(scenario: Any) -> None:
     async def bounded() -> None:
         async with asyncio.timeout(WAIT_S):
             await scenario()
-        # What was cancelled last ends in the next rounds of the loop.
-        for _ in range(5):
-            await asyncio.sleep(0)
-        left = asyncio.all_tasks() - {asyncio.current_task()}
+        if left := asyncio.all_tasks() - {asyncio.current_task()}:
+            # What was cancelled last ends in the next rounds of the loop.
+            _, left = await asyncio.wait(left, timeout=5)
         assert not left
 
     asyncio.run(bounded())

@@ -3,7 +3,7 @@
 import gzip
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from awaken.backends.a2a.channel import BODY_BYTES_MAX, EVENT_BYTES_MAX
@@ -37,9 +37,9 @@ CHUNKED = head(200, "application/json", transfer_encoding="chunked")
 EVENTS = head(200, "text/event-stream", connection="close")
 OK = {"task": task("COMPLETED", text="fine")}
 WORKING = {"task": task("WORKING")}
-SHORT = 400
+SHORT = 150
 """Milliseconds of a run whose peer lets it wait."""
-SOON = 10_000
+SOON = 40_000
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,11 @@ class Case:
     options: Mapping[str, Any] = field(default_factory=dict)
     is_delegated: bool = False
     """Whether it is tried in a delegate, too."""
+
+    def patient(self, times: int) -> "Case":
+        """The same case for a machine that is so many times slower."""
+        short = self.timeout_ms == SHORT
+        return replace(self, timeout_ms=times * SHORT) if short else self
 
 
 def cases() -> list[Case]:

@@ -1,6 +1,7 @@
 """Runs that execute at another server over A2A: at ours, at the official one, and when it fails."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ from awaken.contracts.backend_results import BackendRunStatus
 from awaken.contracts.clock import SystemClock
 from awaken.contracts.events import ActivitySnapshot
 from awaken.contracts.identity import derived_id
-from awaken.contracts.lifecycle import RunStatus, Stopped, Suspended
+from awaken.contracts.lifecycle import Cancelled, RunStatus, Stopped, Suspended
 from awaken.contracts.messages import (
     Message,
     Role,
@@ -234,21 +235,27 @@ def test_a_cancelled_turn_cancels_the_run_at_our_server() -> None:
     asyncio.run(scenario())
 
 
+def given_time(attempt: Callable[[int], bool]) -> None:
+    """Try with little time, then with more: a busy machine may need it to get to the point."""
+    assert any(attempt(timeout_ms) for timeout_ms in (200, 2_000, 20_000))
+
+
 def test_a_turn_whose_time_is_over_cancels_the_remote_run_and_keeps_what_there_was() -> None:
-    async def scenario() -> None:
+    async def scenario(timeout_ms: int) -> bool:
         runtime = ours(held(asyncio.Event(), "never"))
         async with (
             serving(runtime) as url,
-            turns(f"{url}/v1/a2a", target="far", timeout_ms=400) as told,
+            turns(f"{url}/v1/a2a", target="far", timeout_ms=timeout_ms) as told,
         ):
             result = await told.run()
             assert result.status is BackendRunStatus.TIMEOUT
             assert isinstance(result.termination, Stopped)
             assert result.termination.reason.code == "timeout"
-            (record,) = (await runtime._desk.store.list_runs(RunQuery())).items
-            assert record.termination.__class__.__name__ == "Cancelled"
+            records = (await runtime._desk.store.list_runs(RunQuery())).items
+            assert [type(it.termination) for it in records] == [Cancelled] * len(records)
+            return len(records) == 1
 
-    asyncio.run(scenario())
+    given_time(lambda timeout_ms: asyncio.run(scenario(timeout_ms)))
 
 
 def test_after_a_crash_the_task_is_attached_to_and_nothing_is_sent_again() -> None:
@@ -562,6 +569,23 @@ def test_a_lost_answer_is_sent_again_at_once_if_its_question_is_still_there() ->
     assert peer.places() == [SEND, SEND, GET, SEND]
 
 
+def test_a_question_is_kept_as_it_is_told_on_request_however_long_its_server_is_away() -> None:
+    """A stream names no time; an answer that is lost later has to find the question again."""
+    away = [Response(status_code=503)] * 4
+    peer = RawPeer().on(SEND, {"task": task("SUBMITTED")}, Response(status_code=503))
+    told_by_stream = {key: value for key, value in asking()["status"].items() if key != "timestamp"}
+    peer.on(SUBSCRIBE, events({"statusUpdate": {"taskId": "t-1", "status": told_by_stream}}))
+    peer.on(GET, *away, asking(), asking(history=OLD))
+
+    async def act(told: Turns) -> Any:
+        assert (await told.run("earlier")).status is BackendRunStatus.WAITING_INPUT
+        peer.on(SEND, Response(status_code=503), {"task": task("COMPLETED")})
+        return await told.run(is_continuation=True)
+
+    assert against(peer, act).status is BackendRunStatus.COMPLETED
+    assert peer.places()[-3:] == [SEND, GET, SEND]
+
+
 def test_an_id_that_arrives_after_the_cancel_is_cancelled() -> None:
     async def scenario() -> None:
         gate, begun = asyncio.Event(), asyncio.Event()
@@ -688,17 +712,18 @@ def test_a_task_that_turns_into_another_one_is_malformed() -> None:
 
 
 def test_an_end_that_is_known_is_no_timeout() -> None:
-    async def scenario() -> None:
+    async def scenario(timeout_ms: int) -> bool:
         gate = asyncio.Event()
         peer = RawPeer().on(SEND, {"task": task("WORKING")}).on(GET, lambda _: gate.wait())
         peer.on(SUBSCRIBE, events(piece("answer"), moved("COMPLETED")))
-        async with raw_peer(peer) as url, turns(url, timeout_ms=500) as told:
+        async with raw_peer(peer) as url, turns(url, timeout_ms=timeout_ms) as told:
             result = await told.run()
             gate.set()
-            assert (result.status, result.text) == (BackendRunStatus.COMPLETED, "answer")
-            assert CANCEL not in peer.places()
+        is_known = (result.status, result.text) == (BackendRunStatus.COMPLETED, "answer")
+        assert not (is_known and CANCEL in peer.places())
+        return is_known
 
-    asyncio.run(scenario())
+    given_time(lambda timeout_ms: asyncio.run(scenario(timeout_ms)))
 
 
 def test_closing_ends_a_send_that_is_under_way() -> None:
@@ -709,7 +734,7 @@ def test_closing_ends_a_send_that_is_under_way() -> None:
             begun.set()
             return await gate.wait()
 
-        async with asyncio.timeout(10), raw_peer(RawPeer().on(SEND, late)) as url:
+        async with asyncio.timeout(30), raw_peer(RawPeer().on(SEND, late)) as url:
             async with turns(url) as told:
                 running = told.start()
                 await begun.wait()
@@ -780,9 +805,18 @@ def test_a_server_that_is_away_is_asked_again_until_the_deadline(
     away = [Response(status_code=429)] * 20
     peer = RawPeer().on(SEND, *away, {"task": task("COMPLETED", text="back")})
     assert against(peer, Turns.run).text == "back"
-    with pytest.raises(RemoteUnreachable, match="429") as caught:
-        against(RawPeer().on(SEND, away[0]), Turns.run, timeout_ms=200)
-    assert not caught.value.is_work_left
+    problems = []
+
+    def is_away(timeout_ms: int) -> bool:
+        try:
+            against(RawPeer().on(SEND, away[0]), Turns.run, timeout_ms=timeout_ms)
+        except RemoteUnreachable as error:
+            problems.append(error)
+        return bool(problems)
+
+    given_time(is_away)
+    assert "429" in str(problems[0])
+    assert not problems[0].is_work_left
 
 
 def test_a_card_that_fails_once_is_asked_for_again() -> None:
@@ -810,8 +844,13 @@ def test_a_binding_that_was_set_up_needs_no_card() -> None:
 def test_a_task_that_could_not_be_stopped_is_told_as_left() -> None:
     peer = RawPeer().on(SEND, {"task": task("WORKING")}).on(GET, task("WORKING"))
     peer.on(CANCEL, Response(status_code=503))
-    result = against(peer, Turns.run, timeout_ms=200)
-    assert (result.status, result.is_work_left) == (BackendRunStatus.TIMEOUT, True)
+
+    def is_left(timeout_ms: int) -> bool:
+        result = against(peer, Turns.run, timeout_ms=timeout_ms)
+        assert result.status is BackendRunStatus.TIMEOUT
+        return bool(result.is_work_left)
+
+    given_time(is_left)
     peer.on(GET, {"id": 7})
     with pytest.raises(RemoteMalformed) as caught:
         against(peer, Turns.run)

@@ -347,7 +347,7 @@ def test_only_one_process_has_a_target_and_a_deleted_one_stays_deleted() -> None
             path = f"/tasks/{task['id']}/pushNotificationConfigs"
             await caller.rest("POST", path, {"url": hook.url, "id": "c"})
             desk = runtime._desk
-            one, two = (Deliverer(desk, Outbound(), QUICK, session) for _ in range(2))
+            one, two = (Deliverer(desk, Outbound(), PushPolicy(), session) for _ in range(2))
             target = await find_config(desk.profile, task["id"], "c")
             assert target is not None
             await one._change(target, one._claimed)

@@ -271,7 +271,9 @@ def test_abort_and_close_end_what_runs_here_and_nothing_else(tmp_path: Path) -> 
         run(scenario)
 
 
-def test_a_session_that_was_never_prompted_is_loaded_again(tmp_path: Path) -> None:
+def test_a_session_that_was_never_prompted_is_loaded_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scenario() -> None:
         backend = backend_of(tmp_path, "scripted")
         for known, session in (("earlier", "earlier"), ("forgotten", f"new in {tmp_path}")):
@@ -279,6 +281,9 @@ def test_a_session_that_was_never_prompted_is_loaded_again(tmp_path: Path) -> No
             request = root("echo", checkpoint=checkpoint, is_recovered=True)
             result = await backend.execute_root(request)
             assert result.text.split("|")[0] == session
+        (warned,) = [it.getMessage() for it in caplog.records if it.name.startswith("awaken")]
+        assert "'forgotten'" in warned
+        assert "error" in warned
 
     with no_process_left(tmp_path):
         run(scenario)

@@ -17,7 +17,7 @@ from awaken.contracts.backend_errors import (
     RemoteTooLarge,
     RemoteUnsupported,
 )
-from awaken.contracts.backend_results import BackendRunStatus
+from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
 from awaken.contracts.lifecycle import Stopped, StoppedReason
 from awaken.contracts.suspension import ToolCallResume
 
@@ -42,11 +42,21 @@ SMALL = AcpLimits(
 )
 
 
+async def hung(folder: Path, mode: str, **more: Any) -> BackendRunResult:
+    """What becomes of an agent that lets its time pass; it is given enough of it to start."""
+    for timeout_ms in (500, 5_000, 25_000):
+        backend = backend_of(folder, "raw", mode, timeout_ms=timeout_ms, **more)
+        result = await backend.execute_root(root())
+        assert result.status is BackendRunStatus.TIMEOUT
+        if (folder / "ready").exists():
+            return result
+    raise AssertionError("it never started")
+
+
 @pytest.mark.parametrize("mode", ["silent", "stubborn"])
 def test_an_agent_that_hangs_runs_out_of_time(tmp_path: Path, mode: str) -> None:
     async def scenario() -> None:
-        result = await backend_of(tmp_path, "raw", mode, timeout_ms=1500).execute_root(root())
-        assert result.status is BackendRunStatus.TIMEOUT
+        result = await hung(tmp_path, mode)
         assert result.termination == Stopped(reason=StoppedReason(code="timeout"))
 
     with no_process_left(tmp_path):
@@ -56,8 +66,7 @@ def test_an_agent_that_hangs_runs_out_of_time(tmp_path: Path, mode: str) -> None
 def test_an_agent_may_end_in_good_order_before_it_is_killed(tmp_path: Path) -> None:
     async def scenario() -> None:
         patient = msgspec.structs.replace(PROMPT_LIMITS, term_ms=20_000)
-        backend = backend_of(tmp_path, "raw", "tidy", timeout_ms=1500, limits=patient)
-        assert (await backend.execute_root(root())).status is BackendRunStatus.TIMEOUT
+        await hung(tmp_path, "tidy", limits=patient)
         assert (tmp_path / "heard").read_text() == "term"
 
     with no_process_left(tmp_path):
@@ -167,9 +176,7 @@ def test_what_an_agent_leaves_behind_ends_with_it(tmp_path: Path) -> None:
 
 def test_a_process_that_keeps_the_pipes_is_not_waited_for(tmp_path: Path) -> None:
     async def scenario() -> None:
-        backend = backend_of(tmp_path, "raw", "leaving", timeout_ms=1500)
-        result = await backend.execute_root(root())
-        assert result.status is BackendRunStatus.TIMEOUT
+        await hung(tmp_path, "leaving")
         child = int((tmp_path / "child").read_text())
         assert not is_gone(child)
         os.kill(child, signal.SIGKILL)

@@ -23,7 +23,7 @@ from awaken.transport.routes import Access
 from .ai_sdk_world import PICK, TOOLS, Chat, chatted, kinds, one, text_of
 from .serving import serving
 
-QUICK = MailboxConfig(poll_ms=10, lease_ms=2_000, renew_ms=500)
+QUICK = MailboxConfig(poll_ms=10, lease_ms=20_000, renew_ms=500)
 ASKS = ToolCalls([("approve", {"what": "this"})])
 
 

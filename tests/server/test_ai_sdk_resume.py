@@ -24,7 +24,7 @@ from .ai_sdk_world import (
 )
 from .serving import Frame, frames_of, serving
 
-QUICK = MailboxConfig(poll_ms=10, lease_ms=2_000, renew_ms=500)
+QUICK = MailboxConfig(poll_ms=10, lease_ms=20_000, renew_ms=500)
 SCRIPT = [
     Turn(text=["let ", "me"], reasoning="hm", calls=[("add", {"a": 1, "b": 2}), ("fail", {})]),
     ToolCalls([("approve", {"what": "this"})]),

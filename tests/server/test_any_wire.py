@@ -26,7 +26,7 @@ from awaken.transport.routes import Access
 from .serving import Frame, frames_of, serving
 
 THREAD = "thread-1"
-QUICK = MailboxConfig(poll_ms=20, lease_ms=2_000, renew_ms=200)
+QUICK = MailboxConfig(poll_ms=20, lease_ms=20_000, renew_ms=200)
 Session = aiohttp.ClientSession
 
 

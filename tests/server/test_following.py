@@ -32,7 +32,7 @@ from awaken.services.following import EventStream
 from awaken.services.view import TenantView
 from awaken.testing import ScriptedModel, ToolCalls
 
-QUICK = MailboxConfig(poll_ms=10, lease_ms=2_000, renew_ms=500)
+QUICK = MailboxConfig(poll_ms=10, lease_ms=20_000, renew_ms=500)
 
 
 class Gate:
@@ -296,6 +296,7 @@ def test_a_run_that_another_process_goes_on_with_is_followed_to_its_end(tmp_path
             f"sqlite:///{tmp_path}/s.db",
             MailboxConfig(poll_ms=10, lease_ms=400, renew_ms=100, sweep_ms=50),
         )
+        steady = MailboxConfig(poll_ms=10, lease_ms=20_000, sweep_ms=50)
         agent = Agent("a", model=model(), tools=[here.tool()])
         async with AgentRuntime([agent], store=store, mailbox=quick, has_worker=False) as first:
             view = view_of(first)
@@ -308,7 +309,7 @@ def test_a_run_that_another_process_goes_on_with_is_followed_to_its_end(tmp_path
             assert active is not None
             active.lease_lost()
             other = Agent("a", model=ScriptedModel(["All done."]), tools=[there.tool()])
-            async with AgentRuntime([other], store=store, mailbox=quick):
+            async with AgentRuntime([other], store=store, mailbox=steady):
                 for items in await asyncio.gather(*reading):
                     events = [plain(item) for item in items]
                     assert not any(isinstance(event, ErrorEvent) for event in events)

@@ -4,10 +4,10 @@ The bounds that are waits are shortened, so that the tests are; none is lifted.
 """
 
 import asyncio
-import gc
 import os
 import re
 import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -57,17 +57,27 @@ SHORTER = {
     errand: {"CARRY_S": 0.1},
     stopping: {"STOP_S": 0.6, "FIRST_PAUSE_S": 0.01},
     sending: {"FIRST_PAUSE_S": 0.002, "PAUSE_MAX_S": 0.01},
-    watching: {"FIRST_PAUSE_S": 0.01, "CONFIRM_S": 0.3},
+    watching: {"FIRST_PAUSE_S": 0.01, "CONFIRM_S": 0.3, "CONFIRM_QUESTION_S": 0.3},
     client: {"CARD_S": 0.2, "CARD_PATIENCE_S": 0.1},
 }
+
+
+PATIENCE = 10
+"""How much longer they are where the machine stops for longer than they are."""
 
 
 @pytest.fixture(autouse=True)
 def _shorter_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, values in SHORTER.items():
         for name, value in values.items():
-            assert value < getattr(module, name) < 15
-            monkeypatch.setattr(module, name, value)
+            assert value < getattr(module, name) <= 60
+    shorten(monkeypatch)
+
+
+def shorten(patch: pytest.MonkeyPatch, patience: int = 1) -> None:
+    for module, values in SHORTER.items():
+        for name, value in values.items():
+            patch.setattr(module, name, value * patience)
 
 
 class Outcome:
@@ -120,6 +130,7 @@ def agents(url: str, timeout_ms: int = 10_000, token: str | None = TOKEN) -> lis
 
 
 Act = Callable[[AgentRuntime, HostilePeer], Awaitable[T]]
+Fits = Callable[[Case, Outcome, HostilePeer], bool]
 
 
 def against(peer: HostilePeer, act: Act[T], **options: Any) -> T:
@@ -134,7 +145,7 @@ def against(peer: HostilePeer, act: Act[T], **options: Any) -> T:
             assert other.asked == []
         if left := asyncio.all_tasks() - {asyncio.current_task()}:
             # The peer may have taken a connection that was closed at once.
-            _, left = await asyncio.wait(left, timeout=2)
+            _, left = await asyncio.wait(left, timeout=20)
         assert not left
         return done
 
@@ -142,11 +153,30 @@ def against(peer: HostilePeer, act: Act[T], **options: Any) -> T:
         return asyncio.run(scenario())
 
 
-def attacked(case: Case, agent_id: str) -> tuple[Outcome, HostilePeer]:
-    """Run an agent against a case."""
-    peer = HostilePeer(case.replies, case.rpc)
-    outcome = against(peer, partial(told, agent_id=agent_id), timeout_ms=case.timeout_ms)
+def attacked(case: Case, agent_id: str, fits: Fits) -> tuple[Outcome, HostilePeer]:
+    """Run an agent against a case; once more with longer waits if the machine was too slow."""
+    for patience in (1, PATIENCE):
+        patient, peer = case.patient(patience), HostilePeer(case.replies, case.rpc)
+        with pytest.MonkeyPatch.context() as patch:
+            shorten(patch, patience)
+            act = partial(told, agent_id=agent_id)
+            outcome = against(peer, act, timeout_ms=patient.timeout_ms)
+        if fits(case, outcome, peer):
+            break
     return outcome, peer
+
+
+def fits_alone(case: Case, outcome: Outcome, peer: HostilePeer) -> bool:
+    is_heard = case.heard is None or tuple(peer.operations()) == case.heard
+    is_said = re.search(case.says, outcome.error) is not None
+    return outcome.code.startswith(case.ends) and is_said and is_heard
+
+
+def fits_its_caller(case: Case, outcome: Outcome, _: HostilePeer) -> bool:
+    is_waiting = case.ends == "waiting"
+    is_end = outcome.code == ("waiting" if is_waiting else "text:I know.")
+    is_said = is_waiting or re.search(case.says, outcome.messages[2].text) is not None
+    return is_end and is_said
 
 
 async def told(
@@ -160,18 +190,26 @@ async def told(
 @contextmanager
 def nothing_left() -> Iterator[None]:
     """No file, no socket and no session is left of what happens here."""
-    before = open_files()
-    yield
-    assert open_files() == before
-    sessions = [it for it in gc.get_objects() if isinstance(it, aiohttp.ClientSession)]
+    before, sessions = open_files(), []
+
+    def made(session: aiohttp.ClientSession, *arguments: Any, **options: Any) -> None:
+        sessions.append(session)
+        make(session, *arguments, **options)
+
+    make = aiohttp.ClientSession.__init__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aiohttp.ClientSession, "__init__", made)
+        yield
+    # What tests before this one left may go at any time.
+    assert not open_files() - before
     assert all(it.closed for it in sessions)
 
 
-def open_files() -> list[str]:
+def open_files() -> Counter[str]:
     """The files and sockets of this process, where it can be told."""
     place = Path("/proc/self/fd")
     links = (it for it in place.iterdir()) if place.exists() else ()
-    return sorted(os.readlink(it) for it in links if it.is_symlink())
+    return Counter(os.readlink(it) for it in links if it.is_symlink())
 
 
 @contextmanager
@@ -206,7 +244,7 @@ def test_a_run_at_a_hostile_peer_ends_as_it_should(
 ) -> None:
     case = CASES[name]
     caplog.set_level("DEBUG")
-    outcome, peer = attacked(case, "far")
+    outcome, peer = attacked(case, "far", fits_alone)
     assert outcome.code.startswith(case.ends), (outcome.code, outcome.error)
     assert re.search(case.says, outcome.error), outcome.error
     assert len(outcome.error) < 20_000
@@ -231,7 +269,7 @@ def test_a_delegate_at_a_hostile_peer_is_a_result_of_its_caller_and_nothing_more
 ) -> None:
     case = DELEGATED[name]
     caplog.set_level("DEBUG")
-    outcome, peer = attacked(case, "boss")
+    outcome, peer = attacked(case, "boss", fits_its_caller)
     assert outcome.code == ("waiting" if case.ends == "waiting" else "text:I know.")
     roles = [message.role for message in outcome.messages]
     whole = [Role.USER, Role.ASSISTANT, Role.TOOL, Role.ASSISTANT]
@@ -276,9 +314,20 @@ def test_a_cancelled_run_ends_whatever_the_peer_makes_of_it(name: str) -> None:
         await runtime.cancel(handle.run_id)
         ended = await runtime.wait(handle.run_id)
         assert isinstance(ended.termination, Cancelled)
-        assert "cancel" in peer.operations()
 
-    against(HostilePeer({"cancel": STOPPED[name]}), act)
+    patiently({"cancel": STOPPED[name]}, act, "cancel")
+
+
+def patiently(replies: dict[str, Reply], act: Act[None], operation: str) -> HostilePeer:
+    """Act until the peer is asked for something: with short waits, and with longer ones."""
+    for patience in (1, PATIENCE):
+        peer = HostilePeer(replies)
+        with pytest.MonkeyPatch.context() as patch:
+            shorten(patch, patience)
+            against(peer, act)
+        if operation in peer.operations():
+            return peer
+    raise AssertionError(f"it was never asked for {operation}")
 
 
 def test_a_cancel_that_is_answered_with_another_task_was_not_heard(
@@ -296,10 +345,9 @@ def test_a_task_of_others_is_not_stopped_when_ours_is_not_known(listed: Reply) -
         await runtime.cancel(handle.run_id)
         ended = await runtime.wait(handle.run_id)
         assert isinstance(ended.termination, Cancelled)
-        assert "list" in peer.operations()
         assert "cancel" not in peer.operations()
 
-    against(HostilePeer({"send": hang, "list": listed}), act)
+    patiently({"send": hang, "list": listed}, act, "list")
 
 
 @pytest.mark.parametrize("state", ["INPUT_REQUIRED", "AUTH_REQUIRED"])
@@ -329,9 +377,12 @@ def test_an_answer_to_one_task_that_comes_from_another_is_malformed() -> None:
 
 
 def test_a_run_whose_time_is_over_stops_its_task() -> None:
-    peer = HostilePeer({})
-    assert against(peer, told, timeout_ms=SHORT).code == "timeout"
-    assert peer.operations()[-1] == "cancel"
+    for patience in (1, PATIENCE):
+        peer = HostilePeer({})
+        assert against(peer, told, timeout_ms=SHORT * patience).code == "timeout"
+        if peer.operations()[-1:] == ["cancel"]:
+            return
+    pytest.fail("its task was not stopped")
 
 
 def test_a_run_that_fails_on_what_it_is_told_stops_its_task() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime
+from awaken.bootstrap.serving import premises_of
 from awaken.contracts.record import Record
 from awaken.server.app import ServerApp
-from awaken.server.auth import door_of
 from awaken.server.config import RateLimit, ServerConfig, ServerLimits
 from awaken.testing import FakeClock, ScriptedModel
 from awaken.transport.asgi import Bytes, Receive, Reply, Scope, Send, as_json
@@ -77,7 +77,7 @@ def served(config: ServerConfig, scenario: Scenario) -> None:
         clock, waiting = FakeClock(), Waiting()
         desk = AgentRuntime(clock=clock)._desk
         protocols = [WireProtocol(name="test", routes=waiting.routes())]
-        app = ServerApp(desk, protocols, door_of(config, clock), config, opened)
+        app = ServerApp(premises_of(desk, config), protocols, opened)
         await scenario(app, waiting, clock)
 
     asyncio.run(run())

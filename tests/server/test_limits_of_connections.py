@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 from typing import Any
 
@@ -100,11 +100,18 @@ def test_a_reader_that_stalls_is_dropped_after_a_while(monkeypatch: pytest.Monke
     monkeypatch.setattr(connections, "STALL_S", 0.05)
 
     async def scenario() -> None:
+        is_seen = asyncio.Event()
+
+        async def answer(_: Any) -> Chunks:
+            await is_seen.wait()
+            return Chunks(["", "x" * 8_000_000, "y"], delay_ms=20)
+
         # One event, too long for what the connection can hold, and nothing to fall behind by.
-        app = served([Chunks(["", "x" * 8_000_000, "y"], delay_ms=20)])
+        app = served([answer])
         async with guarded(app) as (port, server):
             with closing(await sent(port, start_request())):
                 await until(lambda: app.premises.streams.in_use == 1)
+                is_seen.set()
                 await until(lambda: app.premises.streams.in_use == 0)
                 await until(lambda: not server.server_state.connections)
 
@@ -117,11 +124,17 @@ def test_a_head_that_never_ends_is_dropped(monkeypatch: pytest.MonkeyPatch) -> N
     async def scenario() -> None:
         async with guarded(served([])) as (port, server):
             for data in (b"", b"GET /health/live HTTP/1.1\r\nhost: loc"):
-                with closing(await sent(port, data)):
-                    await until(lambda: bool(server.server_state.connections))
+                with closing(await sent(port, data)) as client:
+                    await dropped(client)
                     await until(lambda: not server.server_state.connections)
 
     asyncio.run(scenario())
+
+
+async def dropped(client: socket.socket) -> None:
+    """Wait until the server has ended a connection of which it had nothing to say."""
+    with suppress(ConnectionError):
+        assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 1), 20) == b""
 
 
 LIVE = b"GET /health/live HTTP/1.1\r\nhost: localhost\r\nx-long: " + b"x" * 2000
@@ -130,13 +143,12 @@ LIVE = b"GET /health/live HTTP/1.1\r\nhost: localhost\r\nx-long: " + b"x" * 2000
 def test_a_second_request_of_a_connection_cannot_be_slow_either(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connections, "HEAD_S", 0.2)
-
     async def scenario() -> None:
         async with guarded(served([])) as (port, server):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(LIVE + b"\r\n\r\n")
             await reader.readuntil(b"\r\n\r\n")
+            monkeypatch.setattr(connections, "HEAD_S", 0.05)
             writer.write(LIVE)
             await until(lambda: not server.server_state.connections)
             writer.close()
@@ -156,24 +168,30 @@ def test_a_second_request_of_a_connection_cannot_be_slow_either(
 def test_what_is_no_request_does_not_hold_a_connection(
     monkeypatch: pytest.MonkeyPatch, asked: bytes, more: bytes
 ) -> None:
-    monkeypatch.setattr(connections, "HEAD_S", 0.2)
+    def hasten() -> None:
+        monkeypatch.setattr(connections, "HEAD_S", 0.2)
 
     async def scenario() -> None:
         async with guarded(served([])) as (port, server):
+            if not asked:
+                hasten()
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             if asked:
                 writer.write(asked)
                 assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
-            else:
-                await connected(server)
+                hasten()
+            reading = asyncio.create_task(reader.read())
             # More of it gives no more time.
-            while server.server_state.connections:
+            while not reading.done():
                 writer.write(more)
-                await asyncio.wait({asyncio.create_task(reader.read())}, timeout=0.05)
+                await asyncio.wait({reading}, timeout=0.05)
+            with suppress(ConnectionError):
+                await reading
+            await until(lambda: not server.server_state.connections)
             writer.close()
 
     async def bounded() -> None:
-        await asyncio.wait_for(scenario(), 4)
+        await asyncio.wait_for(scenario(), 20)
 
     asyncio.run(bounded())
 
@@ -181,15 +199,16 @@ def test_what_is_no_request_does_not_hold_a_connection(
 def test_a_request_after_a_blank_line_has_all_the_time_that_it_needs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connections, "HEAD_S", 0.1)
+    # Long enough to send a request, and shorter than the answer.
+    monkeypatch.setattr(connections, "HEAD_S", 1.0)
 
     async def scenario() -> None:
-        async with guarded(served([Chunks(["x"] * 100, delay_ms=4)])) as (port, server):
+        async with guarded(served([Chunks(["x"] * 30, delay_ms=40)])) as (port, server):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"\r\n")
             (connection,) = await connected(server)
             writer.write(start_request())
-            read = await asyncio.wait_for(reader.readuntil(b"0\r\n\r\n"), 10)
+            read = await asyncio.wait_for(reader.readuntil(b"0\r\n\r\n"), 30)
             assert b"run_finish" in read
             assert not connection.transport.is_closing()
             writer.close()
@@ -209,7 +228,7 @@ def test_many_short_heads_are_no_long_one() -> None:
                 writer.write(LIVE[10:])
                 await until(partial(has_seen, connection, seen))
                 writer.write(b"\r\n\r\n")
-                reply = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+                reply = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 20)
                 assert b" 200 " in reply
             writer.close()
 
@@ -235,7 +254,7 @@ def test_a_head_without_bounds_is_cut(piece: bytes) -> None:
                 for _ in range(8 * HEAD_BYTES // len(piece)):
                     writer.write(piece)
                     await writer.drain()
-                reply = await asyncio.wait_for(reader.read(), 5)
+                reply = await asyncio.wait_for(reader.read(), 20)
             except ConnectionError:
                 # It was cut while more was being sent.
                 return
@@ -262,6 +281,6 @@ def test_a_long_body_is_no_long_head() -> None:
 
 
 async def until(condition: Any) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while not condition():
             await asyncio.sleep(0.002)

@@ -115,7 +115,7 @@ def test_readiness_follows_the_store() -> None:
         store.hangs = False
         assert await health() == (200, healthy)
 
-    served(scenario, ServerConfig(limits=ServerLimits(probe_ms=20)))
+    served(scenario, ServerConfig(limits=ServerLimits(probe_ms=200)))
 
 
 def test_however_many_ask_the_store_is_asked_once() -> None:

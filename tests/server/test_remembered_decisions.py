@@ -35,7 +35,7 @@ class World:
     def __init__(self) -> None:
         self.ran = 0
 
-    def agent(self) -> Agent:
+    def agent(self, rules: Any = RULES) -> Agent:
         @tool(effect="none")
         async def erase() -> str:
             """Erase."""
@@ -47,7 +47,7 @@ class World:
             model=ScriptedModel([_obey], cycle=True),
             tools=[erase],
             plugins=[PermissionPlugin()],
-            config={"permission": RULES},
+            config={"permission": rules},
         )
 
 
@@ -185,7 +185,7 @@ def test_a_decision_for_always_is_remembered_from_the_command_line(
 ) -> None:
     async def scenario() -> None:
         world, store = World(), f"sqlite:///{tmp_path}/a.db"
-        config = MailboxConfig(poll_ms=20, lease_ms=2_000, renew_ms=200)
+        config = MailboxConfig(poll_ms=20, lease_ms=20_000, renew_ms=200)
         async with AgentRuntime([world.agent()], store=store, mailbox=config) as runtime:
             ticket = await _asked(runtime)
             how = "--resume" if allow else "--cancel"
@@ -201,19 +201,21 @@ def test_a_decision_for_always_is_remembered_from_the_command_line(
 def test_a_decision_for_always_is_remembered_from_an_editor(allow: bool) -> None:
     async def scenario() -> None:
         world = World()
-        editor = Editor("allow_always" if allow else "reject_always")
+        editor = Editor(*["allow_always" if allow else "reject_always"] * 2)
         runtime = AgentRuntime([world.agent()])
         async with editing(runtime, editor) as client:
             await client.initialize(1)
             session = await client.new_session("/", [])
-            for _ in range(3):
-                said = [text_block("go")]
-                await client.prompt(session_id=session.session_id, prompt=said)
+            thread_id = session.session_id
+            for number in range(4):
+                if number == 3:
+                    assert await runtime.remembered.forget_all("thread", thread_id=thread_id)
+                await client.prompt(session_id=thread_id, prompt=[text_block("go")])
             runs = await runtime.list_runs()
-            assert [it.waiting for it in runs] == [None] * 3
+            assert [it.waiting for it in runs] == [None] * 4
             later = [await runtime.store.list_run_tickets(it.thread_id, it.run_id) for it in runs]
-        assert [len(it) for it in later] == [1, 0, 0]
-        assert world.ran == (3 if allow else 0)
+        assert [len(it) for it in later] == [1, 0, 0, 1], "what is forgotten is asked about again"
+        assert world.ran == (4 if allow else 0)
 
     asyncio.run(scenario())
 
@@ -227,13 +229,7 @@ def test_a_decision_for_always_is_remembered_from_a_form() -> None:
             content = {"decision": "approve", "remember": "project"}
             return ElicitResult(action="accept", content=content)
 
-        rules = {"default_behavior": "ask", "rules": [_PROJECT]}
-        agent = world.agent()
-        agent = Agent(
-            "a", model=agent.model, tools=agent.tools, plugins=agent.plugins,
-            config={"permission": rules},
-        )  # fmt: skip
-        runtime = AgentRuntime([agent])
+        runtime = AgentRuntime([world.agent({"rules": [_PROJECT]})])
         async with (
             serving(runtime) as url,
             connected(url, MODERN, elicitation_callback=approve) as client,

@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.resting import resting
 from typer.testing import CliRunner
 
 from awaken import Agent, AgentRuntime, ProviderSpec
+from awaken.bootstrap.serving import premises_of
 from awaken.cli.main import app as command_line
 from awaken.contracts.errors import InvalidInput, StoreUnavailable
 from awaken.contracts.secrets import RedactedString
 from awaken.server.addresses import UnsafeExposure, check_exposure
 from awaken.server.app import ServerApp
-from awaken.server.auth import door_of
 from awaken.server.config import JwtConfig, RateLimit, ServerConfig, ServerLimits, TokenSpec
 from awaken.server.environment import with_environment
 from awaken.testing import FakeModelServer, HttpAnswer
@@ -86,9 +87,10 @@ def test_no_secret_reaches_any_sink(tmp_path: Path) -> None:
         root.removeHandler(handler)
         root.setLevel(level)
     sinks.pour("logs", written.getvalue())
-    for file in sorted(tmp_path.glob("store*")):
-        # Whoever delivers notifications must know their token; nobody needs the others.
-        sinks.pour("store file", file.read_bytes().replace(WEBHOOK.encode(), b""))
+    # Whoever delivers notifications must know their token; nobody needs the others.
+    kept = resting(tmp_path / "store.db")
+    assert b"started_at" in kept, "records were not unpacked"
+    sinks.pour("store file", kept.replace(WEBHOOK.encode(), b""))
     looked_at(sinks, tmp_path)
     started(sinks, tmp_path)
     assert "/odd failed (request" in sinks.texts["logs"]
@@ -194,7 +196,7 @@ async def failing(sinks: Sinks) -> None:
     desk = AgentRuntime()._desk
     routes = (route("/storing", storing), route("/breaking", breaking), route("/odd", odd))
     protocols = [WireProtocol(name="t", routes=routes)]
-    app = ServerApp(desk, protocols, door_of(config, desk.clock), config, opened)
+    app = ServerApp(premises_of(desk, config), protocols, opened)
     assert (await ask(app, "GET", "/odd", headers={"cookie": TOKEN})).status == 500
     # What is raised is logged for operators; only the bodies are looked at here.
     quiet = logging.getLogger("awaken.server.endpoint")

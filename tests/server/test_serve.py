@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import sys
@@ -120,8 +121,8 @@ def test_the_demo_is_served_without_any_setting_and_ends_cleanly(
 
 
 def test_the_environment_says_where_to_listen_and_to_keep_everything(shop: Shop) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
+    # Below those that the system hands out, so that nobody else gets it meanwhile.
+    port = 20_000 + os.getpid() % 10_000
     environment = {"AWAKEN_HTTP_ADDR": f"localhost:{port}", "AWAKEN_STORAGE_DIR": "kept/here"}
     served = shop.serve("--port", str(port), env=environment)
     assert served.url == f"http://localhost:{port}"

@@ -16,7 +16,7 @@ from awaken.contracts.runs import RunRecord, RunResult
 from .agents import Door
 from .runtime_worlds import World, quiet
 
-WAIT_MS = 8_000
+WAIT_MS = 20_000
 THREAD = "t"
 EVERYTHING = frozenset({"order", "messages", "runs", "events", "state", "effects"})
 

@@ -30,7 +30,7 @@ STORE, ACKS, POINTS, EFFECTS = "store.db", "acks", "points", "effects"
 GENERATION_MS = 60_000
 SHUT = "shut"
 """Told to clients who may be sure that whatever is behind the door is stopped."""
-QUIET_S = 8
+QUIET_S = 20
 
 CONFIG: dict[str, Any] = {
     "lease_ms": 20_000,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from .mutants import ROOT, Mutant
 
-BOUND_S = 60
+BOUND_S = 170
 
 
 def check_stage(stage: str) -> str:

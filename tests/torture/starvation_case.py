@@ -30,7 +30,7 @@ from .chaos_agent import AGENT
 from .history import Effect, Ledger
 from .starvation_worker import CONFIG, Orders, obey
 
-LIMIT_S = 15
+LIMIT_S = 30
 REPEATABLE = {"none", "idempotent"}
 
 FORKS = multiprocessing.get_context("forkserver")

@@ -7,6 +7,9 @@ from .schedule_sweep import SCENARIOS
 from .smoke import check_planted, check_stage
 from .starvation import cases
 
+# Many processes: on a busy machine they take their time.
+pytestmark = pytest.mark.timeout(180)
+
 STAGES = (
     "schedule_sweep --schedules 300",
     "pgchaos --restarts 2 --cuts 6",

@@ -7,6 +7,9 @@ from .pair_sweep import BEGINNINGS
 from .runtime_mutants import planted
 from .smoke import check_stage
 
+# Many processes: on a busy machine they take their time.
+pytestmark = pytest.mark.timeout(180)
+
 STAGES = (
     "runtime_sweep --scenarios delegation --limit 16 --again 0.2",
     "pair_sweep --scenarios delegate-slowly --limit 4",

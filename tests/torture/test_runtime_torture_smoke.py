@@ -6,6 +6,9 @@ from .runtime_mutants import planted
 from .runtime_scenarios import SCENARIOS
 from .smoke import check_planted, check_stage
 
+# Many processes: on a busy machine they take their time.
+pytestmark = pytest.mark.timeout(180)
+
 STAGES = (
     "runtime_sweep --limit 24 --again 0.2",
     "worker_kills --cycles 2 --clients 6",

@@ -5,6 +5,9 @@ import pytest
 from .mutants import planted
 from .smoke import check_planted, check_stage
 
+# Many processes: on a busy machine they take their time.
+pytestmark = pytest.mark.timeout(180)
+
 STAGES = (
     "sweep --failpoints --scenarios approval,dying --points 40",
     "sweep --layer store --scenarios queue,family --points 30",

@@ -17,7 +17,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from .two_servers_checks import EFFECTS, FAR, NEAR, broken_files, problems_of
 from .two_servers_clients import Client, Errand, errands_of
 
 APP = Path(__file__).with_name("two_servers_app.py")
-READY_S, GONE_S, QUIET_S = 20, 10, 15
+READY_S, GONE_S, QUIET_S = 60, 30, 30
 KILLED_AFTER_S, AWAY_S = (0.0, 0.7), (0.0, 0.3)
 VICTIMS = {"near": (NEAR,), "far": (FAR,), "both": (NEAR, FAR), "nobody": ()}
 
@@ -231,9 +231,12 @@ async def _quiet(folder: Path, errands: list[Errand]) -> tuple[list[str], Counte
 
 
 def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """A port below those that the system hands out: nobody gets it while a server is away."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 30_000)
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 if __name__ == "__main__":

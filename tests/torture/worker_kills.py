@@ -40,9 +40,9 @@ from .views import ThreadView, view_of
 from .worker_clients import STUCK_MS, Client, Promises
 
 LEASE_MS = 600
-RESUMED_MS = LEASE_MS + LEASE_MS // 2 + 1_500
+RESUMED_MS = LEASE_MS + LEASE_MS // 2 + 4_000
 """The lease, the time between two sweeps, and what a busy machine may need on top of them."""
-READY_S, STOP_S, ORPHAN_S = 20, 20, 20
+READY_S, STOP_S, ORPHAN_S = 60, 40, 20
 AGENTS = Path(__file__).with_name("agents.py")
 
 

@@ -113,6 +113,8 @@ def _spec(agent: Agent) -> AgentSpec:
 
 def _model_id(agent: Agent) -> str:
     model: Any = agent.model
+    if agent.endpoint is not None and model != "":
+        _refuse(agent, "model", "it executes at its endpoint, with a model of its own; name none")
     if isinstance(model, ModelSpec | ModelPool):
         return model.id
     if isinstance(model, str):
@@ -129,7 +131,7 @@ def _plugin_ids(agent: Agent) -> tuple[str, ...]:
         if problem := plugin_problem(plugin):
             _refuse(agent, "plugins", problem)
         if plugin.name in names:
-            raise DuplicateRegistration(kind=f"Plugin of agent '{agent.id}'", name=plugin.name)
+            raise DuplicateRegistration(kind=f"Agent '{agent.id}': plugin", name=plugin.name)
         names.append(plugin.name)
     return tuple(names)
 
@@ -154,7 +156,7 @@ def _own_tools(agent: Agent) -> dict[str, Tool]:
         except InvalidSpec as error:
             _refuse(agent, "tools", str(error).rstrip("."), error)
         if tool.descriptor.id in tools:
-            kind = f"Tool of agent '{agent.id}'"
+            kind = f"Agent '{agent.id}': tool"
             raise DuplicateRegistration(kind=kind, name=tool.descriptor.id)
         tools[tool.descriptor.id] = tool
     return tools

@@ -57,21 +57,29 @@ class AgentTool(FunctionTool[..., Awaitable[ToolResult]]):
             prompt: What the agent should do. It sees nothing else of this conversation.
             ctx: The call.
         """
-        ctx.progress(ProgressStatus.RUNNING)
-        delegation = Delegation(agent_id=self.agent_id, prompt=prompt, answer=ctx.resume)
-        progress, message = ProgressStatus.FAILED, None
-        try:
-            answer = await ctx.sub_runs.delegate(delegation)
-            progress, message = _progress(answer.status), answer.message
-            return _result(answer, prompt, ctx)
-        except (ExecutionBackendError, UsageError) as error:
-            message = str(error)
-            return ToolResult.error(ctx.tool_name, message, code=error.code)
-        except asyncio.CancelledError:
-            progress = ProgressStatus.CANCELLED
-            raise
-        finally:
-            ctx.progress(progress, message)
+        return await delegated(Delegation(agent_id=self.agent_id, prompt=prompt), ctx)
+
+
+async def delegated(delegation: Delegation, ctx: ToolContext) -> ToolResult:
+    """Have another agent answer a call; what was decided on the call is passed on to it.
+
+    The result is its answer, its question, or why it could not be asked.
+    """
+    ctx.progress(ProgressStatus.RUNNING)
+    asked = msgspec.structs.replace(delegation, answer=ctx.resume)
+    progress, message = ProgressStatus.FAILED, None
+    try:
+        answer = await ctx.sub_runs.delegate(asked)
+        progress, message = _progress(answer.status), answer.message
+        return _result(answer, asked.prompt, ctx)
+    except (ExecutionBackendError, UsageError) as error:
+        message = str(error)
+        return ToolResult.error(ctx.tool_name, message, code=error.code)
+    except asyncio.CancelledError:
+        progress = ProgressStatus.CANCELLED
+        raise
+    finally:
+        ctx.progress(progress, message)
 
 
 def description_of(spec: AgentSpec | None) -> str:

@@ -12,6 +12,7 @@ from .refusals import bounded, path_text, refusal
 
 _MASK = "value"
 _VIOLATIONS_MAX = 20
+_FORMS_MAX = 8
 _BACKTRACK_LIMIT = 10_000
 
 
@@ -67,4 +68,19 @@ def _refuse_to_fetch(uri: str) -> Any:
 def _text(violation: Any) -> str:
     path = list(violation.instance_path)
     place = f" - at `{path_text(path)}`" if path else ""
-    return bounded(f"{violation.message}{place}")
+    return bounded(f"{_reason(violation)}{place}")
+
+
+def _reason(violation: Any) -> str:
+    """What is wrong; of a value that may have several forms, why it has none of them."""
+    forms = getattr(violation.kind, "context", None)
+    if not forms:
+        return str(violation.message)
+    place = len(violation.instance_path)
+    told = [_within(errors[0], place) for errors in forms[:_FORMS_MAX] if errors]
+    return f"value has none of the forms that it may have ({'; '.join(dict.fromkeys(told))})"
+
+
+def _within(violation: Any, place: int) -> str:
+    path = list(violation.instance_path)[place:]
+    return f"`{path_text(path)}`: {violation.message}" if path else str(violation.message)

@@ -48,6 +48,7 @@ from awaken.runtime.system import SystemClock, Uuid7Source
 from awaken.services.control import RunControl
 from awaken.services.discovery import Discovery, with_remotes
 from awaken.services.following import Following
+from awaken.services.remembered import RememberedAnswers
 from awaken.services.view import Desk, TenantView
 
 from .arguments import check_names, check_optional_text, check_text, converted
@@ -179,6 +180,8 @@ class AgentRuntime:
             clock=self._clock,
             ids=ids,
         )
+        self.remembered = RememberedAnswers(self.store, profile, self._clock)
+        """What was decided for later calls as well: to be listed, and to be taken back."""
         self._post_room = PostRoom(self._engine, self._control, self._node.mailbox)
         self._post_room.on_queued = self._have_worked
         self._servers: list[ServerApp] = []

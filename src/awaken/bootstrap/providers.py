@@ -10,9 +10,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from awaken.contracts.addresses import ServerAddress
 from awaken.contracts.errors import InvalidInput, UsageError
-from awaken.contracts.inference import InferenceRequest, ModelClient, ModelEvent
-from awaken.contracts.model_errors import ProviderUnusable, Unauthorized
+from awaken.contracts.inference import Addressed, InferenceRequest, ModelClient, ModelEvent
+from awaken.contracts.model_errors import ModelError, ProviderUnusable, Unauthorized
 from awaken.contracts.models import ProviderSpec
 from awaken.contracts.secrets import RedactedString
 
@@ -63,9 +64,21 @@ class ProviderClient:
             ProviderUnusable: What the adapter needs is not installed, or a setting is wrong.
             ModelError: The call failed, or there is no key for it.
         """
+        return self._made().stream(request)
+
+    @property
+    def server(self) -> ServerAddress | None:
+        """The server that is asked; None if it is not known, or if the call itself will fail."""
+        try:
+            client = self._made()
+        except ModelError:
+            return None
+        return client.server if isinstance(client, Addressed) else None
+
+    def _made(self) -> ModelClient:
         if self._client is None:
             self._client = _made(self.spec, self._connections)
-        return self._client.stream(request)
+        return self._client
 
 
 def provider_clients(

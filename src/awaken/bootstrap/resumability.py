@@ -106,7 +106,8 @@ def _value(stored: Mapping[str, StoredValue], key: StateKey[V, Any]) -> V | None
 
 def _actions(agent: ResolvedAgent, checkout: Checkout) -> Iterator[str]:
     for queued in _value(checkout.run_state, PENDING_ACTIONS) or ():
-        if queued.action.key not in agent.env.actions:
+        is_own = queued.agent_id in (None, agent.spec.id)
+        if is_own and queued.action.key not in agent.env.actions:
             yield f"Action '{queued.action.key}' is scheduled, and no plugin handles it any more."
 
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
 from awaken import __version__
+from awaken.extensions.observability.statistics import RuntimeStatistics
 from awaken.outbound.guard import Outbound
 from awaken.protocols.a2a.routes import a2a_protocol
 from awaken.protocols.ag_ui.routes import ROUTES as AG_UI
@@ -16,6 +17,7 @@ from awaken.protocols.welcome.routes import ROUTES as WELCOME
 from awaken.server.app import ServerApp
 from awaken.server.auth import door_of
 from awaken.server.config import ServerConfig
+from awaken.server.endpoint import Premises
 from awaken.server.environment import with_environment
 from awaken.services.view import Desk
 from awaken.transport.routes import WireProtocol
@@ -38,5 +40,10 @@ def server_app(
         WireProtocol(name="openai", routes=OPENAI),
         WireProtocol(name="welcome", routes=WELCOME),
     )
-    door = door_of(told, desk.clock)
-    return ServerApp(desk, protocols, door, told, open_runtime, __version__)
+    return ServerApp(premises_of(desk, told), protocols, open_runtime, __version__)
+
+
+def premises_of(desk: Desk, config: ServerConfig) -> Premises:
+    """What the endpoints of a server share: the desk, who may call, and what is counted."""
+    door, statistics = door_of(config, desk.clock), RuntimeStatistics(desk.clock)
+    return Premises(desk, door, config, statistics)

@@ -1,4 +1,4 @@
-"""One process of a simulation: an engine, a worker and a sweeper that need only a virtual loop.
+"""One process of a simulation: an engine, a worker, a sweeper and a post room on a virtual loop.
 
 What differs from a real node is how it keeps its leases: by timers of the loop, because a thread
 would live in real time.
@@ -23,10 +23,13 @@ from awaken.runtime.leases import Lease, LeaseHolder
 from awaken.runtime.limits import Limits, ToolSlots
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.run import Services
+from awaken.services.control import RunControl
 from awaken.stores.memory.profiles import MemoryProfileStore
 from awaken.stores.memory.store import MemoryStore
 
-CONFIG = MailboxConfig(poll_ms=10_000, retention_ms=None, drain_ms=0)
+from .post_room import PostRoom
+
+CONFIG = MailboxConfig(poll_ms=10_000, relay_ms=10_000, retention_ms=None, drain_ms=0)
 
 
 def simulated_store(clock: Clock) -> Store:
@@ -70,17 +73,22 @@ class SimulatedNode:
             randomness=lambda: 0.5,
         )
         self._sweeper = Sweeper(mailbox)
+        # What is queued wakes the worker through the bus.
+        control = RunControl(self._engine, mailbox, lambda: None)
+        self._post_room = PostRoom(self._engine, control, mailbox)
 
     def start(self) -> None:
         """Begin to work."""
         self._worker.start()
         self._sweeper.start()
+        self._post_room.open()
 
     async def stop(self) -> None:
         """End as a process does that was asked to."""
         await self._sweeper.stop()
         await self._worker.stop()
         await self._engine.close()
+        await self._post_room.close()
         await self._heartbeat.close()
 
 

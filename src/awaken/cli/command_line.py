@@ -14,6 +14,7 @@ MODULES = {
     "run": "talking",
     "worker": "worker",
     "mcp": "mcp",
+    "mcp-login": "mcp_login",
     "submit": "sending",
     "steer": "sending",
     "decide": "deciding",

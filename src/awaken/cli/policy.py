@@ -1,5 +1,6 @@
-"""`awaken policy`: what permission rules would do, before they are used."""
+"""`awaken policy`: what permission rules would do, and what people have decided for always."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,10 +8,11 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from awaken.authoring.agents import Agent
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.permissions import ToolBehavior
-from awaken.contracts.queries import LIMIT_MAX, MessageQuery, ThreadQuery
+from awaken.contracts.queries import LIMIT_MAX, MessageQuery, RunQuery, ThreadQuery
 from awaken.contracts.storage import Store
 from awaken.contracts.threads import Thread
 from awaken.extensions.permission.checking import RefusedRule, compiled
@@ -24,11 +26,14 @@ from .apps import agents_at
 from .command_line import new_app
 from .desk import REFUSED, Desk, IsJson, at_desk, reporting
 from .printing import as_json, facts, out, plain, section
+from .remembered import forget, remembered
 
 EXAMPLES = 5
 POLICY_BYTES_MAX = 4 * 1024 * 1024
 
-app = new_app("Permission rules: what they would do.")
+app = new_app("Permission rules: what they would do, and what was decided for always.")
+app.command("remembered")(remembered)
+app.command("forget")(forget)
 
 PolicyFile = Annotated[
     Path,
@@ -59,6 +64,8 @@ async def diff(
     """
     before, after = _rules_in(old, agent), _rules_in(new, agent)
     calls = [call async for call in _past_calls(desk.store, agent)]
+    if agent is not None and not calls:
+        await _check_has_run(desk.store, agent)
     found = policy_diff(before, after, calls)
     desk.show(_document(found, examples), _text(found, examples))
     if found.newly(ToolBehavior.ALLOW) and not may_be_looser:
@@ -78,9 +85,12 @@ def preview(
     *,
     is_json: IsJson = False,
 ) -> None:
-    """Show which tools an agent's rules hide, and what would happen to a call."""
+    """Show which tools an agent's rules hide, and what would happen to a call.
+
+    Opens the app's plugins for it, so that tools of MCP servers are there as well.
+    """
     with reporting(is_json=is_json):
-        agent = AgentRuntime(agents_at(app_place)).registry.snapshot().resolve(agent_id)
+        agent = asyncio.run(_opened(agents_at(app_place), agent_id))
         rules = _rules_of(agent)
         tried = [_tried(rules, written) for written in calls or ()]
     hidden = sorted(hidden_tools(rules, agent.tools))
@@ -91,6 +101,12 @@ def preview(
     about = facts((("hidden", ", ".join(hidden) or "none"), ("offered", ", ".join(shown))))
     lines = [f"{plain(it['call'])}: {it['behavior']} ({plain(it['rule'])})" for it in tried]
     out(about + section("Calls", "\n".join(lines)))
+
+
+async def _opened(agents: Sequence[Agent], agent_id: str) -> ResolvedAgent:
+    """An agent as it is once plugins have brought their tools."""
+    async with AgentRuntime(agents, has_worker=False) as runtime:
+        return runtime.registry.snapshot().resolve(agent_id)
 
 
 def _rules_of(agent: ResolvedAgent) -> RuleSet:
@@ -104,6 +120,8 @@ def _rules_of(agent: ResolvedAgent) -> RuleSet:
 
 def _tried(rules: RuleSet, written: str) -> dict[str, str]:
     tool_id, _, text = written.strip().partition(" ")
+    if not tool_id:
+        raise InvalidInput(what="--call", problem="it is blank; write a tool and its arguments")
     try:
         arguments = msgspec.json.decode(text) if text.strip() else {}
     except msgspec.DecodeError as error:
@@ -144,6 +162,23 @@ def _section_in(document: Any, what: str, agent_id: str | None) -> Any:
         problem = f"{len(named)} of its agents are meant; name one of them with --agent"
         raise InvalidInput(what=what, problem=problem)
     return (named[0].get("sections") or {}).get(SECTION, {})
+
+
+async def _check_has_run(store: Store, agent_id: str) -> None:
+    """Refuse an agent that never ran: that nothing changes for it would say nothing.
+
+    Raises:
+        InvalidInput: The store has no run of it.
+    """
+    offset = 0
+    while True:
+        page = await store.list_runs(RunQuery(limit=LIMIT_MAX, offset=offset))
+        if any(agent_id in (run.agent_id, run.active_agent_id) for run in page.items):
+            return
+        offset += len(page.items)
+        if not page.has_more:
+            problem = "the store has no run of it; name another one, or leave --agent out"
+            raise InvalidInput(what=f"agent '{plain(agent_id)}'", problem=problem)
 
 
 async def _past_calls(store: Store, agent_id: str | None) -> AsyncIterator[PastCall]:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from .errors import RunError
+from .errors import InvalidValue, RunError
 from .inference import TokenUsage
 from .lifecycle import StoppedReason
 from .models import NANOS, ModelSpec
@@ -43,13 +43,16 @@ class Budget(StrictRecord, frozen=True, kw_only=True):
     soft: bool = False
 
     def __post_init__(self) -> None:
-        given = [it for it in (self.tokens, self.cost_usd, self.time_ms) if it is not None]
+        names = ("tokens", "cost_usd", "time_ms")
+        given = {it: limit for it in names if (limit := getattr(self, it)) is not None}
         if not given:
-            message = "a budget needs a limit: tokens, cost_usd or time_ms"
-            raise ValueError(message)
-        if not all(math.isfinite(limit) and limit > 0 for limit in given):
-            message = "the limits of a budget must be positive numbers"
-            raise ValueError(message)
+            raise InvalidValue(what="budget", problem="set a limit: tokens, cost_usd or time_ms")
+        for name, limit in given.items():
+            is_number = type(limit) is int or (type(limit) is float and name == "cost_usd")
+            if not is_number or not math.isfinite(limit) or limit <= 0:
+                kind = "positive number" if name == "cost_usd" else "positive whole number"
+                problem = f"the limit must be a {kind}"
+                raise InvalidValue(what=f"budget: {name}={limit!r:.80}", problem=problem)
 
     @property
     def key(self) -> str:
@@ -96,6 +99,27 @@ class Hold(Record, frozen=True, kw_only=True):
     """When it was reserved, in milliseconds since the epoch."""
 
 
+class Share(Record, frozen=True, kw_only=True):
+    """What a run has given to one below it."""
+
+    run_id: str
+    """The run that has given it."""
+    call_id: str
+    """The call that started it."""
+    budgets: tuple[Budget, ...]
+    """What it may spend."""
+
+    @property
+    def most(self) -> Amount:
+        """What they allow together. Time is not given away: it passes for all at once."""
+        limits = [dict(budget.limits) for budget in self.budgets]
+        tokens, nanos = (
+            min((limit[unit] for limit in limits if unit in limit), default=0)
+            for unit in ("tokens", "nanos")
+        )
+        return Amount(tokens=tokens, nanos=nanos)
+
+
 class Ledger(Record, frozen=True, kw_only=True):
     """What was spent in one scope, what is promised to calls, and which budgets were extended."""
 
@@ -106,6 +130,8 @@ class Ledger(Record, frozen=True, kw_only=True):
     """How many times its limit a soft budget was given in addition, by the budget's key."""
     budgets: Mapping[str, tuple[Budget, ...]] = {}
     """Those that its agents brought to a run, by the agent's id; no other ledger has any."""
+    shares: Mapping[str, Share] = {}
+    """What was given to runs below, by their ids; a tenant's ledger has none."""
 
     def open_holds(self, now: int) -> dict[str, Hold]:
         """The reservations that still count."""

@@ -155,3 +155,10 @@ class Purged(Record, frozen=True, kw_only=True):
     dispatches: int = 0
     runs: int = 0
     events: int = 0
+    orders: int = 0
+    """Those that were given up."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was removed."""
+        return not (self.dispatches or self.runs or self.events or self.orders)

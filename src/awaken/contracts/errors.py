@@ -2,7 +2,7 @@
 
     AwakenError                    code: stable string · retryable: may the same call succeed later
     ├── UsageError                 the caller is wrong
-    │   ├── UnknownAgent  UnknownThread  UnknownRun  UnknownTicket
+    │   ├── UnknownAgent  UnknownThread  UnknownRun  UnknownTicket  UnknownAnswer
     │   ├── InvalidInput  InvalidSpec  IllegalTransition
     │   ├── ThreadBusy  AlreadyDecided  InvalidResume  UnsupportedFeature
     │   └── DuplicateRegistration  UnknownReference  InvalidPluginConfig
@@ -70,6 +70,14 @@ class UnknownTicket(UsageError):
     ticket_id: str
 
 
+class UnknownAnswer(UsageError):
+    """No such remembered answer is kept where it was looked for."""
+
+    code = "unknown_answer"
+    template = "Answer '{answer_id}' is not remembered here; list those that are."
+    answer_id: str
+
+
 class InvalidInput(UsageError):
     """An argument is malformed; nothing was changed."""
 
@@ -86,6 +94,10 @@ class InvalidSpec(UsageError):
     template = "{what} is invalid: {problem}."
     what: str
     problem: str
+
+
+class InvalidValue(InvalidSpec, ValueError):
+    """A value that was made in code cannot be; where one is decoded, the decoder adds its place."""
 
 
 class IllegalTransition(UsageError):

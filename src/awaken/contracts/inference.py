@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from .addresses import ServerAddress
 from .content import ContentBlock, Text, text_of
 from .deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from .messages import Message, ToolCall
@@ -22,6 +23,13 @@ class StopReason(StrEnum):
     STOP_SEQUENCE = "stop_sequence"
 
 
+class VendorAnswer(Record, frozen=True, kw_only=True):
+    """What the vendor calls an answer, and the model that gave it, as far as it says."""
+
+    id: str | None = None
+    model: str | None = None
+
+
 class StreamResult(Record, frozen=True, kw_only=True):
     """One whole model turn."""
 
@@ -32,6 +40,7 @@ class StreamResult(Record, frozen=True, kw_only=True):
     has_incomplete_tool_calls: bool = False
     dropped_calls: tuple[str, ...] = ()
     """Why calls of this turn cannot be executed, one text for each."""
+    vendor: VendorAnswer | None = None
 
     @property
     def text(self) -> str:
@@ -192,6 +201,7 @@ ModelEvent = (
     | CallSignature
     | UsageReport
     | Stop
+    | VendorAnswer
     | Alive
 )
 
@@ -208,4 +218,14 @@ class ModelClient(Protocol):
 
     def stream(self, request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
         """Ask the model and yield its answer as it comes."""
+        ...
+
+
+@runtime_checkable
+class Addressed(Protocol):
+    """A model client that says which server it asks, for those who watch calls."""
+
+    @property
+    def server(self) -> ServerAddress | None:
+        """The server; None if it is not known."""
         ...

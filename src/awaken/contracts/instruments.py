@@ -8,6 +8,7 @@ it. Nothing it does may change a run: what it raises is logged and forgotten.
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from .addresses import ServerAddress
 from .identity import RunIdentity
 from .inference import InferenceRequest, StreamResult
 from .lifecycle import Termination
@@ -35,6 +36,8 @@ class ModelCall(Record, frozen=True, kw_only=True):
     provider: str
     agent_id: str
     step: int
+    server: ServerAddress | None = None
+    """Who is asked, if the client says so."""
 
 
 class ModelWatch(Protocol):

@@ -210,6 +210,7 @@ class MailboxStore(Protocol):
     async def purge(self, before_ms: int, limit: int = 1000) -> Purged:
         """Remove what ended before a time: dispatches, runs with their journal, events.
 
+        Orders that were given up before it are removed too.
         A thread keeps its messages, its state, its latest run and every event of a run that has
         not ended. Removes at most `limit` of each kind; call it until nothing is removed.
         """

@@ -48,10 +48,12 @@ class ToolCall(Record, frozen=True, kw_only=True):
 
 
 class MessageMetadata(Record, frozen=True, kw_only=True):
-    """Which run and step produced a message."""
+    """Which run and step produced a message. The runtime fills it in, whatever a client sends."""
 
     run_id: str | None = None
     step_index: int | None = None
+    provenance: Provenance | None = None
+    """Whose words it has if its role does not tell: it was put into a request by a plugin."""
 
 
 class SenderKind(StrEnum):
@@ -107,7 +109,8 @@ class Message(Record, frozen=True, kw_only=True, gc=True, weakref=True):
         """Whose words it has; clients cannot claim another one."""
         if self.sender is not None:
             return Provenance.REMOTE
-        return _PROVENANCE[self.role]
+        told = self.metadata.provenance if self.metadata is not None else None
+        return told or _PROVENANCE[self.role]
 
     @property
     def is_for_agent(self) -> bool:

@@ -20,6 +20,8 @@ class Letter(Record, frozen=True, kw_only=True, tag_field="order", tag="letter")
     agent_id: str | None = None
     """Who should read it; absent: the agent that the thread has."""
     tenant_id: str | None = None
+    user_id: str | None = None
+    """Whose run has sent it; the run that it starts is theirs as well."""
     sender_thread_id: str | None = None
     run_id: str | None = None
     """Only into this run; once it has ended, the letter is dropped."""

@@ -15,8 +15,3 @@ class Phase(StrEnum):
     AFTER_TOOL_EXECUTE = "after_tool_execute"
     STEP_END = "step_end"
     RUN_END = "run_end"
-
-    @property
-    def is_run_level(self) -> bool:
-        """Whether the phase happens once a run rather than in each step."""
-        return self in (Phase.RUN_START, Phase.RUN_END)

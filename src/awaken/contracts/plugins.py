@@ -17,7 +17,7 @@ from .messages import Message, ToolCall
 from .phases import Phase
 from .profile import ProfileAccess, ProfileKey
 from .record import Record
-from .screens import AnswerScreen, MessageScreen, ValueScreen
+from .screens import AnswerScreen, MessageScreen, StreamScreen, ValueScreen
 from .specs import AgentSpec
 from .state import EffectSpec, ScheduledActionSpec, Snapshot, StateCommand, StateKey
 from .suspension import SuspendTicket, ToolCallResume
@@ -135,7 +135,10 @@ GateDecision = Block | Suspend | SetResult
 
 
 class Allow(Record, frozen=True, kw_only=True, tag_field="type", tag="allow"):
-    """Let the call pass."""
+    """Let the call pass, also when it is a remote agent's that asks for permission.
+
+    A gate that answers nothing has nothing against the call, but permits nothing either.
+    """
 
 
 class AuditOnly(Record, frozen=True, kw_only=True, tag_field="type", tag="audit_only"):
@@ -156,7 +159,7 @@ PhaseHook = Callable[[Any], Awaitable[StateCommand | None]]
 PhaseObserver = Callable[[Any], Awaitable[None]]
 """Has effects: runs once, after the phase's commands are applied."""
 
-ToolGate = Callable[[ToolGateContext], Awaitable[GateDecision | None]]
+ToolGate = Callable[[ToolGateContext], Awaitable[GateDecision | Allow | None]]
 """Pure: may be asked twice about one call."""
 
 ToolPolicy = Callable[[ToolGateContext], Awaitable[PolicyDecision]]
@@ -179,11 +182,13 @@ class ConfigSection(Record, frozen=True, kw_only=True):
 
     name: str
     schema: dict[str, Any]
+    agent_fields: tuple[str, ...] = ()
+    """Fields that list agents; one that is not registered is refused."""
 
     @classmethod
-    def of(cls, name: str, type_: Any) -> "ConfigSection":
+    def of(cls, name: str, type_: Any, *, agent_fields: tuple[str, ...] = ()) -> "ConfigSection":
         """Derive the schema from a type."""
-        return cls(name=name, schema=msgspec.json.schema(type_))
+        return cls(name=name, schema=msgspec.json.schema(type_), agent_fields=agent_fields)
 
 
 class PluginRegistrar(Protocol):
@@ -237,8 +242,12 @@ class PluginRegistrar(Protocol):
         """Look at what tools give back before it is kept."""
         ...
 
-    def screen_answers(self, screen: AnswerScreen) -> None:
-        """Look at what models say before it is kept or shown."""
+    def screen_answers(self, screen: AnswerScreen, stream: StreamScreen | None = None) -> None:
+        """Look at what models say before it is kept or shown.
+
+        Nothing is shown before the answer is whole, unless `stream` of every screen can look at it
+        while it comes.
+        """
         ...
 
     def instrument(self, maker: InstrumentMaker) -> None:
@@ -283,6 +292,10 @@ class Plugin:
         with the configuration is raised as `InvalidPluginConfig`: the agent is refused then.
         """
         return None
+
+    def oddities(self, agent: AgentSpec) -> Sequence[str]:
+        """Say what is odd about the agent's configuration but no error; it is logged."""
+        return ()
 
     async def open(self, host: PluginHost) -> None:
         """Begin what lives as long as the runtime, such as connections. Must not wait for long."""

@@ -1,11 +1,11 @@
 """Remote registries: where agents of others are found, and what goes wrong when one looks."""
 
 import re
-from typing import Any, Protocol, Self
+from typing import Any, NoReturn, Protocol, Self
 
 import msgspec
 
-from .errors import AwakenError, UnknownAgent
+from .errors import AwakenError, InvalidValue, UnknownAgent
 from .record import Record, StrictRecord
 from .secrets import RedactedString
 
@@ -42,27 +42,28 @@ class RemoteRegistry(StrictRecord, frozen=True, kw_only=True):
     """Other origins where the agent may be called, without credentials."""
 
     def __post_init__(self) -> None:
-        what = f"remote registry '{self.name}'"
         texts: tuple[Any, ...] = (self.name, self.base_url, *self.origins)
         others: Any = (self.refresh_ms, self.timeout_ms, self.auth or {})
         kinds = (*(str for _ in texts), int, int, dict)
         if not all(map(isinstance, (*texts, *others), kinds)):
-            message = f"{what}: addresses are texts, times are integers, auth is a mapping"
-            raise ValueError(message)
+            self._refuse("addresses are texts, times are integers, auth is a mapping")
         if not is_registry_name(self.name):
-            message = f"{what}: a name has lower-case letters, digits, '-' and '_' only"
-            raise ValueError(message)
+            self._refuse("a name has lower-case letters, digits, '-' and '_' only")
         if any(origin_of(url) is None for url in (self.base_url, *self.origins)):
-            message = (
-                f"{what}: base_url and origins are http:// or https:// addresses without user, "
+            self._refuse(
+                "base_url and origins are http:// or https:// addresses without user, "
                 "query and fragment; a token belongs into auth"
             )
-            raise ValueError(message)
         if self.auth is not None:
-            msgspec.structs.force_setattr(self, "auth", _bearer(what, self.auth))
+            auth = _bearer(self.auth)
+            if auth is None:
+                self._refuse('write auth={"type": "bearer", "token": …} with a token')
+            msgspec.structs.force_setattr(self, "auth", auth)
         if self.refresh_ms <= 0 or self.timeout_ms <= 0:
-            message = f"{what}: refresh_ms and timeout_ms must be positive"
-            raise ValueError(message)
+            self._refuse("refresh_ms and timeout_ms must be positive")
+
+    def _refuse(self, problem: str) -> NoReturn:
+        raise InvalidValue(what=f"remote registry '{self.name}'", problem=problem)
 
     @property
     def origin(self) -> str:
@@ -177,12 +178,12 @@ def origin_of(url: str) -> str | None:
     return f"{scheme}://{host}" + ("" if port == _USUAL_PORTS[scheme] else f":{port}")
 
 
-def _bearer(what: str, auth: dict[str, Any]) -> dict[str, Any]:
+def _bearer(auth: dict[str, Any]) -> dict[str, Any] | None:
+    """The credentials as they are kept; None when they are none."""
     token = auth.get("token")
     if isinstance(token, str):
         # Written as a plain text, it would be shown.
         token = RedactedString(token)
     if auth.keys() != {"type", "token"} or auth["type"] != "bearer" or not token:
-        message = f'{what}: write auth={{"type": "bearer", "token": …}} with a token'
-        raise ValueError(message)
+        return None
     return {"type": "bearer", "token": token}

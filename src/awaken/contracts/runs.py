@@ -9,6 +9,7 @@ from .identity import Adapter, RunIdentity, RunMode, RunOrigin
 from .inference import InferenceOverride, TokenUsage
 from .lifecycle import RunStatus, Suspended, Termination
 from .messages import Message
+from .permissions import ToolGrant
 from .record import Record
 from .state import StoredValue
 from .suspension import Ticket, ToolCallResume
@@ -168,6 +169,10 @@ class RunRequest(Record, frozen=True, kw_only=True):
     """Which trace of the caller the run belongs to."""
     budgets: tuple[Budget, ...] = ()
     """Limits besides those of the agent and the runtime."""
+    grant: ToolGrant | None = None
+    """Calls that whoever begins the run allows in it; it is no client's to give."""
+    wanted_tools: tuple[str, ...] = ()
+    """Tools, as ids or globs, that the run needs in full from its beginning."""
 
     @property
     def is_quiet(self) -> bool:

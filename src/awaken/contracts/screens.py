@@ -4,8 +4,8 @@ A screen is pure and quick: it is a function of what it is shown, runs in the ru
 be asked about one text more than once.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from .inference import StreamResult
 from .messages import Message, ToolCall
@@ -36,7 +36,31 @@ class Screened(Record, frozen=True, kw_only=True):
 AnswerScreen = Callable[[Any, StreamResult], Screened]
 """Returns a model's answer as it enters the transcript; gets the context of `after_inference`.
 
-While an agent has one, what its models say is shown when it was looked at, not before.
+While an agent has one, what its models say is shown when it was looked at, not before; or as far
+as its `StreamScreen` lets it through.
+"""
+
+
+class TextStream(Protocol):
+    """One text of an answer on its way to those who watch it come."""
+
+    def hear(self, piece: str) -> str:
+        """Take in what comes next; returns what may be seen now of all that came.
+
+        All that it returned is at every moment the beginning of what the answer screen would make
+        of the text, whatever else comes and wherever it was cut.
+        """
+        ...
+
+    def end(self) -> str:
+        """Returns the rest: nothing follows."""
+        ...
+
+
+StreamScreen = Callable[[Any], Sequence[TextStream] | None]
+"""Begins to look at one text of an answer while it comes; the text goes through all of them.
+
+It gets what the plugin has prepared for the agent. None: the screen needs the whole answer.
 """
 
 

@@ -4,12 +4,13 @@ A source lists skills and renders one with arguments. Folders, code and remote s
 alike; whoever offers skills to models needs to know no more than this.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from .errors import RunError
 from .record import Record
+from .specs import AgentSpec
 
 
 class SkillContext(StrEnum):
@@ -85,4 +86,13 @@ class SkillSource(Protocol):
         Raises:
             SkillUnavailable: It is not there, does not take these arguments, or cannot be had now.
         """
+        ...
+
+
+@runtime_checkable
+class SharedSkills(Protocol):
+    """What a source has besides, if an agent may have a part of its skills only."""
+
+    def withholding(self, agent: AgentSpec) -> Callable[[str], bool]:
+        """Whether the agent may not have the skill of a name; names of other sources it may."""
         ...

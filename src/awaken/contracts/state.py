@@ -227,6 +227,8 @@ class QueuedAction(Record, frozen=True, kw_only=True):
 
     id: str
     action: ScheduledAction
+    agent_id: str | None = None
+    """Whose it is: the agent that acted when it was scheduled. A handoff drops it."""
 
 
 class FailedAction(Record, frozen=True, kw_only=True):

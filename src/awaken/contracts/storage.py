@@ -57,11 +57,11 @@ class OutboxEntry(Record, frozen=True, kw_only=True):
     attempts: int = 0
     """How often it was tried in vain."""
     due_at: int = 0
-    """Not to be tried before, by the store's clock."""
+    """Not to be tried before, by the store's clock; of one that was given up, when that was."""
     error: str | None = None
     """Why the latest attempt failed."""
     is_dead: bool = False
-    """Whether it was given up; it is kept until somebody tries it again."""
+    """Whether it was given up; it is kept until somebody tries it again or it is purged."""
 
 
 class StreamCheckpoint(Record, frozen=True, kw_only=True):

@@ -8,9 +8,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from .backend_results import BackendRunResult
+from .errors import InvalidInput
 from .events import AgentEvent
 from .inference import InferenceOverride, StreamResult
 from .messages import Message
+from .permissions import ToolGrant
 from .record import Record
 from .suspension import ToolCallResume
 from .tasks import TaskContext, TaskInfo, TaskRecord
@@ -28,6 +30,20 @@ class Delegation(Record, frozen=True, kw_only=True):
     prompt: str
     answer: ToolCallResume | None = None
     """What was decided on the ticket of the waiting delegate; it is passed on to it."""
+    grant: ToolGrant | None = None
+    """Calls of the delegate's that are allowed in its run, and in no other."""
+    wanted_tools: tuple[str, ...] = ()
+    """Tools, as ids or globs, that the delegate needs in full."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no agent could be asked.
+
+        Raises:
+            InvalidInput: The agent or the prompt is no text.
+        """
+        for name in ("agent_id", "prompt"):
+            if not isinstance(getattr(self, name), str):
+                raise InvalidInput(what=f"Delegation: {name}", problem="it is no text")
 
 
 class DurableMessageRequest(Record, frozen=True, kw_only=True):

@@ -36,7 +36,10 @@ class MailboxConfig(StrictRecord, frozen=True, kw_only=True):
     queue_limit: int = 100_000
     """How many dispatches may wait on all threads together."""
     retention_ms: int | None = 7 * DAY_MS
-    """How long dispatches, runs and events are kept after their end; None keeps them for good."""
+    """How long what has ended is kept: dispatches, runs, events, orders that were given up.
+
+    None keeps it for good.
+    """
     purge_ms: int = 60_000
     """How often what is older than that is removed."""
     drain_ms: int = 10_000

@@ -12,9 +12,9 @@ from awaken.contracts.errors import AlreadyDecided, UnknownRun, UnknownThread, U
 from awaken.contracts.identity import RunMode, RunOrigin, derived_id
 from awaken.contracts.inbox import inbox_messages
 from awaken.contracts.lifecycle import TicketStatus
-from awaken.contracts.messages import Message
+from awaken.contracts.messages import Message, SenderKind
 from awaken.contracts.outbox import AbortRemote, Letter, Order, ReportToParent, StopChildren
-from awaken.contracts.queries import LIMIT_MAX, DispatchQuery
+from awaken.contracts.queries import LIMIT_MAX, DispatchQuery, RunQuery
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.tasks import PARENT, TaskFate
@@ -58,7 +58,8 @@ class OrderHandlers:
         """Do what an order says; what it is about may have ended or gone meanwhile.
 
         Raises:
-            UnknownThread: A letter is for a thread that is not there, or is another tenant's.
+            UnknownThread: A letter is for a thread that is not there, or is another tenant's, or
+                an agent's for a thread of other people only.
             InvalidInput: A letter cannot be read.
             AwakenError: It could not be done, now or ever.
         """
@@ -80,12 +81,22 @@ class OrderHandlers:
         # A thread is made only for an agent that is named: nobody else could read the letter.
         if letter.agent_id is None and await self._store.load_thread(letter.thread_id) is None:
             raise UnknownThread(thread_id=letter.thread_id)
+        if _is_from_agent(dispatch) and not await self._may_write(letter):
+            raise UnknownThread(thread_id=letter.thread_id)
         # The ends of tasks are bounded by the limits of tasks; one that is refused is never told.
         is_end = all(it.sender is not None and it.sender.is_end for it in dispatch.request.messages)
         backlog_max = sys.maxsize if is_end else config.thread_backlog
         queued = await self._store.enqueue(dispatch, backlog_max=backlog_max)
         await self._services.tell_queued(queued)
         self._on_queued(queued.thread_id)
+
+    async def _may_write(self, letter: Letter) -> bool:
+        """Whether the sender's user has runs on the thread too, or nobody else has."""
+        if letter.user_id is None:
+            return True
+        query = RunQuery(thread_id=letter.thread_id, limit=LIMIT_MAX)
+        users = {run.user_id for run in (await self._store.list_runs(query)).items} - {None}
+        return not users or letter.user_id in users
 
     async def _report(self, order: ReportToParent) -> None:
         child = await self._store.load_run(order.child_run_id)
@@ -120,6 +131,11 @@ class OrderHandlers:
         return [(it.run_id, it.request) for it in sent if not it.status.is_terminal]
 
 
+def _is_from_agent(dispatch: RunDispatch) -> bool:
+    senders = (it.sender for it in dispatch.request.messages)
+    return any(it is not None and it.kind is SenderKind.AGENT for it in senders)
+
+
 def _dispatch(entry_id: str, letter: Letter, max_attempts: int) -> RunDispatch:
     """What delivers a letter; it has the same name whoever sends it, so that it comes once.
 
@@ -131,6 +147,7 @@ def _dispatch(entry_id: str, letter: Letter, max_attempts: int) -> RunDispatch:
         thread_id=letter.thread_id,
         agent_id=letter.agent_id,
         tenant_id=letter.tenant_id,
+        user_id=letter.user_id,
         messages=_named(entry_id, inbox_messages(letter.payload)),
         origin=RunOrigin.INTERNAL,
         run_mode=RunMode.INTERNAL_WAKE,

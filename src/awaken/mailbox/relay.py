@@ -201,7 +201,7 @@ class Relay:
         attempts = entry.attempts + 1
         is_dead = _is_hopeless(error) or attempts >= config.relay_attempts
         growth = _GROWTH ** min(attempts - 1, _GROWTHS_MAX)
-        pause_ms = min(config.relay_cap_ms, config.relay_base_ms * growth)
+        pause_ms = 0 if is_dead else min(config.relay_cap_ms, config.relay_base_ms * growth)
         failed = msgspec.structs.replace(
             entry,
             attempts=attempts,

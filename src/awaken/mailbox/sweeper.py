@@ -99,14 +99,12 @@ class Sweeper:
                 return decided
 
     async def purge(self) -> None:
-        """Remove dispatches, runs and events that ended longer ago than they are kept."""
+        """Remove what ended or was given up longer ago than it is kept."""
         if self._config.retention_ms is None:
             return
         before = await self._store.now_ms() - self._config.retention_ms
-        while True:
-            purged = await self._store.purge(before, PURGE_PAGE)
-            if not (purged.dispatches or purged.runs or purged.events):
-                return
+        while not (await self._store.purge(before, PURGE_PAGE)).is_empty:
+            pass
 
     async def _sweep_until_stopped(self) -> None:
         while not self._stopped.is_set():

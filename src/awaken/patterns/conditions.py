@@ -12,7 +12,7 @@ from .calls import Call, Path
 from .errors import check_text
 from .globs import Glob, tokens_of
 from .readings import Reading, fold
-from .regexes import Regex, compiled_regex
+from .regexes import Needle, Regex, compiled_regex
 
 MAX_TEXT = 4_096
 """Characters of a pattern."""
@@ -55,6 +55,11 @@ class ValueTest:
         anything = isinstance(self._strict, Glob) and self._strict.anything
         self._sees_through = anything or kind is Kind.EXACT
 
+    @property
+    def needles(self) -> tuple[Needle, Needle]:
+        """A value that may fit has, in one of its readings, one as it stands or one folded."""
+        return self._strict.needle, self._loose.needle
+
     def may_fit(self, reading: Reading) -> bool:
         """Whether any way to read the value fits; true if that cannot be decided."""
         if reading.given is None:
@@ -89,6 +94,11 @@ class Condition:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         self.text = f'{path.text} {operator} "{escaped}"' if path else value
         """The canonical form, quotes and backslashes escaped; a primary glob stands as it is."""
+
+    @property
+    def needles(self) -> tuple[Needle, Needle] | None:
+        """What a value that may match has in it, as it stands or folded; none for a negation."""
+        return None if self._negated else self._test.needles
 
     def may_match(self, call: Call) -> bool:
         """Whether any value found fits in any reading; a missing one fits negations only."""

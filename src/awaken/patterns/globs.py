@@ -4,13 +4,12 @@ A glob fits the whole text and minds case. It is compiled once: the literal begi
 it stands, only what follows becomes a regular expression.
 """
 
-import re
 from collections.abc import Callable, Sequence
 
 import re2
 
 from .errors import PatternError, check_text
-from .regexes import MAX_SOURCE, Regex
+from .regexes import MAX_INPUT, MAX_SOURCE, Needle, Regex
 
 SPECIAL = frozenset("*?[{\\")
 """What makes a tool's name a glob."""
@@ -44,6 +43,15 @@ class Glob:
         """What every text that fits begins with."""
         return self._prefix.decode()
 
+    @property
+    def needle(self) -> Needle:
+        """What is in each text that fits."""
+        rest = _ANYTHING if self._open else ""
+        limit = MAX_INPUT
+        if self._rest is not None:
+            rest, limit = self._rest.needle
+        return Needle(rf"\A{re2.escape(self.prefix)}{rest}\z", limit)
+
     def matches(self, data: bytes, *, otherwise: bool) -> bool:
         """Whether UTF-8 text fits; `otherwise` if it is too long to be looked at."""
         if not data.startswith(self._prefix):
@@ -54,20 +62,14 @@ class Glob:
 
 
 def tool_glob(source: str) -> Callable[[str], bool]:
-    r"""The glob of catalogs, for whole tool ids: `*` is the only wildcard, `\` escapes it.
+    """A glob for whole tool ids, wherever tools are named by one.
 
     Raises:
-        PatternError: It is empty, too long, or ends in a lone backslash.
+        PatternError: It is empty, malformed or too long.
     """
-    check_text(source, MAX_SOURCE, "a glob")
     if not source:
         raise PatternError(source, 0, "the glob is empty; write `*` for every tool")
-    tokens: list[Token] = []
-    for piece in re.findall(r"(?s)\\?.", source):
-        if piece == "\\":
-            raise PatternError(source, len(source) - 1, _LONE_BACKSLASH)
-        tokens.append((_ANYTHING, False) if piece == "*" else (piece[-1], True))
-    glob = Glob(_joined(tokens), fold=None)
+    glob = Glob(tokens_of(source), fold=None)
     return lambda tool_id: glob.matches(tool_id.encode(errors="replace"), otherwise=False)
 
 

@@ -1,10 +1,12 @@
 """Many patterns, asked at once."""
 
-from collections.abc import Iterable
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Generic, NamedTuple, TypeVar
 
 from .calls import Call
 from .conditions import Kind
+from .screens import Entry, Screen, screens_of
 from .tool_pattern import ToolPattern
 
 T = TypeVar("T")
@@ -12,46 +14,81 @@ T = TypeVar("T")
 _REMEMBERED = 4_096
 
 
+class _OfTool(NamedTuple, Generic[T]):
+    """The entries that speak of a tool: all, those that no screen has, and the screens."""
+
+    entries: Sequence[Entry[T]]
+    unscreened: Sequence[Entry[T]]
+    screens: Sequence[Screen[T]]
+
+
 class PatternIndex(Generic[T]):
     """Patterns with what belongs to each, in the order given.
 
     Which of them speak of a tool is found out once: by its name for exact ones, by the beginning of
     its name for the rest, and remembered for a bounded number of tools. So a call is compared with
-    the arguments of those few only.
+    the arguments of those few only. Where many of them look for expressions in the same value,
+    screens leave the few that can be there.
     """
 
-    __slots__ = ("_broad", "_exact", "_lengths", "_of_tool")
+    __slots__ = ("_broad", "_exact", "_lengths", "_of_tool", "_screens")
 
     def __init__(self, entries: Iterable[tuple[ToolPattern, T]]) -> None:
-        self._exact: dict[str, list[tuple[int, ToolPattern, T]]] = {}
-        self._broad: dict[str, list[tuple[int, ToolPattern, T]]] = {}
-        self._of_tool: dict[str, tuple[tuple[ToolPattern, T], ...]] = {}
-        for order, (pattern, item) in enumerate(entries):
-            is_exact = pattern.tool.kind is Kind.EXACT
+        self._exact: dict[str, list[Entry[T]]] = {}
+        self._broad: dict[str, list[Entry[T]]] = {}
+        self._of_tool: dict[str, _OfTool[T]] = {}
+        ordered = [(order, pattern, item) for order, (pattern, item) in enumerate(entries)]
+        for entry in ordered:
+            tool = entry[1].tool
+            is_exact = tool.kind is Kind.EXACT
             place = self._exact if is_exact else self._broad
-            begin = pattern.tool.text if is_exact else pattern.tool.prefix
-            place.setdefault(begin, []).append((order, pattern, item))
+            place.setdefault(tool.text if is_exact else tool.prefix, []).append(entry)
         self._lengths = sorted({len(prefix) for prefix in self._broad})
+        self._screens = {
+            order: screen for screen in screens_of(ordered) for order, *_ in screen.entries
+        }
 
-    def of_tool(self, tool_id: str) -> tuple[tuple[ToolPattern, T], ...]:
-        """The patterns that speak of the tool, whatever the arguments."""
+    def of_tool(self, tool_id: str) -> list[T]:
+        """What belongs to the patterns that speak of the tool, whatever the arguments."""
+        return [item for _, _, item in self._found(tool_id).entries]
+
+    def of_call(self, call: Call) -> list[T]:
+        """What belongs to the patterns that are worth asking; no other one fits the call."""
+        return [item for _, _, item in self._left(call)]
+
+    def may_match(self, call: Call) -> list[T]:
+        """What belongs to the patterns that may match."""
+        return [it for _, pattern, it in self._left(call) if pattern.may_match_arguments(call)]
+
+    def must_match(self, call: Call) -> list[T]:
+        """What belongs to the patterns that must match."""
+        return [it for _, pattern, it in self._left(call) if pattern.must_match_arguments(call)]
+
+    def _left(self, call: Call) -> Sequence[Entry[T]]:
+        found = self._found(call.tool_id)
+        if not found.screens:
+            return found.entries
+        left = (screen.left(call) for screen in found.screens)
+        return sorted(chain(found.unscreened, *left), key=_order)
+
+    def _found(self, tool_id: str) -> _OfTool[T]:
         found = self._of_tool.get(tool_id)
         if found is None:
-            begins = [tool_id[:length] for length in self._lengths if length <= len(tool_id)]
-            likely = [entry for begin in begins for entry in self._broad.get(begin, ())]
-            broad = [entry for entry in likely if entry[1].matches_tool(tool_id)]
-            entries = sorted(self._exact.get(tool_id, []) + broad, key=lambda entry: entry[0])
-            found = tuple((pattern, item) for _, pattern, item in entries)
+            found = self._find(tool_id)
             if len(self._of_tool) < _REMEMBERED:
                 self._of_tool[tool_id] = found
         return found
 
-    def may_match(self, call: Call) -> list[T]:
-        """What belongs to the patterns that may match."""
-        entries = self.of_tool(call.tool_id)
-        return [item for pattern, item in entries if pattern.may_match_arguments(call)]
+    def _find(self, tool_id: str) -> _OfTool[T]:
+        begins = [tool_id[:length] for length in self._lengths if length <= len(tool_id)]
+        likely = [entry for begin in begins for entry in self._broad.get(begin, ())]
+        broad = [entry for entry in likely if entry[1].matches_tool(tool_id)]
+        entries = sorted(self._exact.get(tool_id, []) + broad, key=_order)
+        unscreened = [entry for entry in entries if entry[0] not in self._screens]
+        # The patterns of a screen have the same name of tools: it speaks of this one as a whole.
+        screens = dict.fromkeys(self._screens[it[0]] for it in entries if it[0] in self._screens)
+        return _OfTool(tuple(entries), tuple(unscreened), tuple(screens))
 
-    def must_match(self, call: Call) -> list[T]:
-        """What belongs to the patterns that must match."""
-        entries = self.of_tool(call.tool_id)
-        return [item for pattern, item in entries if pattern.must_match_arguments(call)]
+
+def _order(entry: Entry[T]) -> int:
+    return entry[0]

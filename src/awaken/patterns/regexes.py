@@ -4,6 +4,9 @@ RE2 knows no catastrophic backtracking, but its time still grows with the size o
 the size of the input. Beyond `_WORK` nothing is searched: the caller's `otherwise` is the answer.
 """
 
+from functools import cache
+from typing import NamedTuple
+
 import re2
 
 from .errors import PatternError, check_text
@@ -14,6 +17,13 @@ MAX_INPUT = 256 * 1024
 """Bytes of one value, however small the expression is."""
 _WORK = 4_000_000
 """Program instructions times bytes: some tens of milliseconds for the worst expressions."""
+
+
+class Needle(NamedTuple):
+    """An expression that is in each text that fits, and up to how many bytes that is said."""
+
+    source: str
+    limit: int
 
 
 class Regex:
@@ -27,6 +37,11 @@ class Regex:
         self._match = compiled.fullmatch if whole else compiled.search
         self.limit = min(MAX_INPUT, _WORK // max(1, compiled.programsize))
         """The longest text, in bytes, that it is asked about."""
+
+    @property
+    def needle(self) -> Needle:
+        """What is in each text that fits."""
+        return Needle(self.source, self.limit)
 
     def matches(self, data: bytes, *, otherwise: bool) -> bool:
         """Whether UTF-8 text fits; `otherwise` if it is too long to be looked at."""
@@ -57,21 +72,19 @@ def compiled_regex(source: str, *, ignore_case: bool = False) -> Regex:
 
 def _compiled(source: str, *, ignore_case: bool) -> "re2._Regexp":
     try:
-        return re2.compile(source, _IGNORING_CASE if ignore_case else _AS_GIVEN)
+        return re2.compile(source, options_of(ignore_case=ignore_case))
     except re2.error as error:
         reason = error.args[0].decode(errors="replace")
         problem = f"RE2 refuses the expression ({reason}); see its syntax, `\\` escapes a character"
         raise PatternError(source, 0, problem) from error
 
 
-def _options(*, ignore_case: bool) -> "re2.Options":
+@cache
+def options_of(*, ignore_case: bool) -> "re2.Options":
+    """How RE2 takes every expression."""
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True
     options.case_sensitive = not ignore_case
     options.max_mem = 1 << 20
     return options
-
-
-_AS_GIVEN = _options(ignore_case=False)
-_IGNORING_CASE = _options(ignore_case=True)

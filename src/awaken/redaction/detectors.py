@@ -11,9 +11,15 @@ from awaken.contracts.record import Record
 
 PATTERN_CHARS_MAX = 512
 SECRETS = "secrets"
+_NAMED = "(?:password|passwd|secret|api[_-]?key|access[_-]?token)"
+_QUOTED = re2.compile(r"\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]")
+_ENDLESS = re2.compile(r"[*+]|\{[0-9]+,\}")
 _BETWEEN = " -.()"
 """What may stand between the digits of a number."""
 PERSONAL = "pii"
+_DIGITS = bytes.maketrans(b"0123456789", bytes(range(10)))
+_DOUBLED = bytes.maketrans(b"0123456789", bytes((0, 2, 4, 6, 8, 1, 3, 5, 7, 9)))
+"""What digits count, and what those count that Luhn doubles."""
 
 
 class Finding(Record, frozen=True, kw_only=True):
@@ -32,26 +38,68 @@ class Detector:
     expression: Any
     is_real: Callable[[str], bool] | None = None
     """Tells a real one from what only looks like it."""
+    begun: Any = None
+    """Matches the end of a text that the next words could make one, from where it begins."""
+    longest: int | None = None
+    """How long one is at most; without this and `begun` only a whole text can be looked at."""
+    sizes: tuple[int, int] = (0, 0)
+    """How many characters a real one has, without what may stand between them."""
 
-    def find(self, text: str) -> Iterator[Finding]:
-        """Every place where it is; overlapping ones once."""
-        for match in self.expression.finditer(text):
-            start, end = match.span()
-            if self.is_real is not None:
-                end = start + _real_length(match.group(), self.is_real)
-            if end > start:
-                yield Finding(kind=self.kind, start=start, end=end)
+    def find(self, text: str, at: int = 0) -> Iterator[Finding]:
+        """Every place where it is, from one on; overlapping ones once."""
+        for first, last in self.spans(text, at):
+            for start, end in self._real_ones(text, first, last):
+                if end > start:
+                    yield Finding(kind=self.kind, start=start, end=end)
+
+    def spans(self, text: str, at: int = 0) -> Iterator[tuple[int, int]]:
+        """Every place that looks like one, whether it is real or not."""
+        return (match.span() for match in self.expression.finditer(text, at))
+
+    def _real_ones(self, text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The real ones in what looks like one: other numbers may stand before and behind them."""
+        if self.is_real is None:
+            yield start, end
+            return
+        breaks = [*(it for it in range(start, end) if text[it] in _BETWEEN), end]
+        for index, first in enumerate((start, *(it + 1 for it in breaks[:-1]))):
+            last = self._real_end(text, first, breaks[index:]) if first >= start else None
+            if last is not None:
+                yield first, last
+                start = last + 1
+
+    def _real_end(self, text: str, first: int, ends: list[int]) -> int | None:
+        """Where the longest real one that begins here ends, if one does.
+
+        Numbers that follow it may have been taken for its end.
+        """
+        assert self.is_real is not None
+        shortest, longest = self.sizes
+        for between in range(len(ends) - 1, -1, -1):
+            last = ends[between]
+            size = last - first - between
+            if size < shortest:
+                return None
+            if size <= longest and self.is_real(text[first:last]):
+                is_whole = self.expression.fullmatch(text[first:last]) is not None
+                return last if is_whole else None
+        return None
+
+    @property
+    def can_stream(self) -> bool:
+        """Whether it can look at a text of which only the beginning is there."""
+        return self.begun is not None or self.longest is not None
+
+    def opening(self, text: str, at: int = 0) -> int:
+        """From where on the end of a text could become one; its length if nothing could."""
+        if self.begun is None:
+            return max(at, len(text) - (self.longest or len(text)))
+        match = self.begun.search(text, at)
+        return len(text) if match is None else int(match.start())
 
 
-def _real_length(text: str, is_real: Callable[[str], bool]) -> int:
-    """How much of a text is a real one: numbers that follow it may have been taken for its end."""
-    while text and not is_real(text):
-        text = text[: max(0, *map(text.rfind, _BETWEEN))]
-    return len(text)
-
-
-def custom_detector(kind: str, pattern: str) -> Detector:
-    """A detector of what an RE2 expression finds.
+def custom_detector(kind: str, pattern: str, longest: int | None = None) -> Detector:
+    """A detector of what an RE2 expression finds; `longest` is how long that is at most.
 
     Raises:
         InvalidSpec: The expression is too long, not RE2, or finds nothing at all places.
@@ -62,10 +110,14 @@ def custom_detector(kind: str, pattern: str) -> Detector:
     try:
         expression = re2.compile(pattern, _options())
     except re2.error as error:
-        raise InvalidSpec(what=what, problem=f"it is no RE2 expression: {error}") from error
+        reason = error.args[0].decode(errors="replace")
+        raise InvalidSpec(what=what, problem=f"it is no RE2 expression: {reason}") from error
     if expression.search("") is not None:
         raise InvalidSpec(what=what, problem="it matches the empty text")
-    return Detector(kind, expression)
+    if longest is not None and _ENDLESS.search(_QUOTED.sub("", pattern)) is not None:
+        problem = f"it may find more than {longest} characters; write {{0,n}} instead of * and +"
+        raise InvalidSpec(what=what, problem=problem)
+    return Detector(kind, expression, longest=longest)
 
 
 def detectors_named(names: Iterable[str]) -> tuple[Detector, ...]:
@@ -95,39 +147,94 @@ def _options() -> Any:
 
 
 def _passes_luhn(text: str) -> bool:
-    digits = [int(it) for it in text if it.isdigit()]
-    doubled = [it * 2 - 9 if it > 4 else it * 2 for it in digits[-2::-2]]
-    return 13 <= len(digits) <= 19 and (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
+    digits = text.encode().translate(None, b" -")
+    odd, even = digits[-1::-2].translate(_DIGITS), digits[-2::-2].translate(_DOUBLED)
+    return (sum(odd) + sum(even)) % 10 == 0
 
 
 def _passes_iban(text: str) -> bool:
     letters = "".join(text.split()).upper()
     turned = letters[4:] + letters[:4]
-    return 15 <= len(letters) <= 34 and int("".join(str(int(it, 36)) for it in turned)) % 97 == 1
+    return int("".join(str(int(it, 36)) for it in turned)) % 97 == 1
 
 
 def _is_phone(text: str) -> bool:
-    return 8 <= sum(it.isdigit() for it in text) <= 15
+    return text[-1].isdigit()
 
 
-_Found = tuple[str, str, Callable[[str], bool] | None]
+@dataclass(frozen=True, slots=True)
+class _Real:
+    """How it is told what is real, and how many characters that has."""
+
+    test: Callable[[str], bool]
+    sizes: tuple[int, int]
+
+
+_Found = tuple[str, str, str, _Real | None]
 _KNOWN: tuple[_Found, ...] = (
-    ("secrets.private_key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)", None),  # noqa: E501
-    ("secrets.aws_key", r"(?:\b|_)(?:AKIA|ASIA)[0-9A-Z]{16}(?:\b|_)", None),
-    ("secrets.github_token", r"\b(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{22,255})", None),  # noqa: E501
-    ("secrets.slack_token", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,250}", None),
-    ("secrets.model_key", r"\b(?:sk|rk)-(?:[A-Za-z0-9_-]+-)?[A-Za-z0-9_-]{20,250}", None),
-    ("secrets.stripe_key", r"\b[rsp]k_(?:live|test)_[A-Za-z0-9]{16,250}", None),
-    ("secrets.google_key", r"\bAIza[0-9A-Za-z_-]{35}", None),
-    ("secrets.web_token", r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}", None),
-    ("secrets.bearer", r"(?i)\bbearer\s+[A-Za-z0-9._~+/-]{16,}=*", None),
-    ("secrets.url_password", r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,200}:[^\s/@]{1,200}@", None),
-    ("secrets.assigned", r"""(?i)(?:\b|_)(?:password|passwd|secret|api[_-]?key|access[_-]?token)\b["']?\s*[:=]\s*["']?[^\s"',;]{6,200}["']?""", None),  # noqa: E501
-    ("pii.email", r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,253}\.[A-Za-z]{2,24}\b", None),
-    ("pii.iban", r"\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{2,4}){3,8}\b", _passes_iban),
-    ("pii.card", r"\b[0-9](?:[ -]?[0-9]){12,18}\b", _passes_luhn),
-    ("pii.ssn", r"\b(?:00[1-9]|0[1-9][0-9]|[1-578][0-9]{2}|6[0-57-9][0-9]|66[0-57-9])-[0-9]{2}-[0-9]{4}\b", None),  # noqa: E501
-    ("pii.phone", r"\+[1-9][0-9 ().-]{6,20}[0-9]\b", _is_phone),
+    # What it is called, what it looks like, what its beginning looks like, whether it is real.
+    ("secrets.private_key",
+     r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
+     r"-{1,4}|-----[A-Z ]*-{0,5}", None),
+    ("secrets.aws_key",
+     r"(?:\b|_)(?:AKIA|ASIA)[0-9A-Z]{16}(?:\b|_)",
+     r"(?:\b|_)(?:A[A-Z]{0,2}|(?:AKIA|ASIA)[0-9A-Z]{0,16}_?)|_", None),
+    ("secrets.github_token",
+     r"\b(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{22,255})",
+     r"\b(?:g[a-z_]{0,10}|gh[pousr]_[A-Za-z0-9]{0,255}|github_pat_[A-Za-z0-9_]{0,255})", None),
+    ("secrets.slack_token",
+     r"\bxox[abeoprs]-[A-Za-z0-9-]{10,250}",
+     r"\bx(?:o(?:x(?:[abeoprs](?:-[A-Za-z0-9-]{0,250})?)?)?)?", None),
+    ("secrets.model_key",
+     r"\b(?:sk|rk)-(?:[A-Za-z0-9_-]+-)?[A-Za-z0-9_-]{20,250}",
+     r"\b[sr](?:k(?:-[A-Za-z0-9_-]*)?)?", None),
+    ("secrets.stripe_key",
+     r"\b[rsp]k_(?:live|test)_[A-Za-z0-9]{16,250}",
+     r"\b[rsp](?:k(?:_(?:[a-z]{0,4}|(?:live|test)_[A-Za-z0-9]{0,250}))?)?", None),
+    ("secrets.google_key",
+     r"\bAIza[0-9A-Za-z_-]{35}",
+     r"\bA(?:I(?:z(?:a[0-9A-Za-z_-]{0,35})?)?)?", None),
+    ("secrets.web_token",
+     r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
+     r"\be(?:y(?:J[A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]*){0,2})?)?", None),
+    ("secrets.bearer",
+     r"(?i:\bbearer\s+[A-Za-z0-9._~+/-]{16,}=*)",
+     r"(?i:\b(?:b[a-z]{0,5}|bearer\s+[A-Za-z0-9._~+/-]*=*))", None),
+    ("secrets.url_password",
+     r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,200}:[^\s/@]{1,200}@",
+     r"\b[a-z][a-z0-9+.-]{0,20}(?::(?:/(?:/[^\s/:@]{0,200}(?::[^\s/@]{0,200}@?)?)?)?)?", None),
+    ("secrets.assigned",
+     rf"""(?i:(?:\b|_){_NAMED}\b["']?\s*[:=]\s*["']?[^\s"',;]{{6,200}}["']?)""",
+     rf"""(?i:(?:\b|_)(?:[psa][a-z_-]{{0,11}}|{_NAMED}["']?\s*(?:[:=]\s*["']?[^\s"',;]{{0,200}}["']?)?)|_)""", None),  # noqa: E501
+    ("pii.email",
+     r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,253}\.[A-Za-z]{2,24}\b",
+     r"[A-Za-z0-9._%+-]{1,64}(?:@[A-Za-z0-9.-]{0,278})?", None),
+    ("pii.iban",
+     r"\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{2,4}){3,8}\b",
+     r"\b[A-Z](?:[A-Z](?:[0-9](?:[0-9](?: ?[A-Z0-9]{1,4}){0,8} ?)?)?)?",
+     _Real(_passes_iban, (15, 34))),
+    ("pii.card",
+     # Longer than any card: numbers that stand before one must not cut it off.
+     r"\b[0-9](?:[ -]?[0-9]){12,30}\b",
+     r"\b[0-9](?:[ -]?[0-9]){0,30}[ -]?",
+     _Real(_passes_luhn, (13, 19))),
+    ("pii.ssn",
+     r"\b(?:00[1-9]|0[1-9][0-9]|[1-578][0-9]{2}|6[0-57-9][0-9]|66[0-57-9])-[0-9]{2}-[0-9]{4}\b",
+     r"\b[0-9]{1,3}(?:-[0-9]{0,2}(?:-[0-9]{0,4})?)?", None),
+    ("pii.phone",
+     r"\+[1-9][0-9 ().-]{6,20}[0-9]\b",
+     r"\+(?:[1-9][0-9 ().-]{0,21})?",
+     # With its plus sign.
+     _Real(_is_phone, (9, 16))),
 )  # fmt: skip
 
-DETECTORS = {kind: Detector(kind, re2.compile(text), real) for kind, text, real in _KNOWN}
+DETECTORS = {
+    kind: Detector(
+        kind,
+        re2.compile(text),
+        real.test if real else None,
+        re2.compile(rf"(?:{begun})\z"),
+        sizes=real.sizes if real else (0, 0),
+    )
+    for kind, text, begun, real in _KNOWN
+}

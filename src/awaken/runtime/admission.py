@@ -10,7 +10,13 @@ import msgspec
 
 from awaken.contracts.backends import check_root_request
 from awaken.contracts.budgets import RUN_LEDGER
-from awaken.contracts.errors import InvalidInput, InvalidResume, LimitExceeded, ThreadBusy
+from awaken.contracts.errors import (
+    AwakenError,
+    InvalidInput,
+    InvalidResume,
+    LimitExceeded,
+    ThreadBusy,
+)
 from awaken.contracts.identity import RunIdentity, present
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.loop_state import (
@@ -19,6 +25,7 @@ from awaken.contracts.loop_state import (
     STOP_STATS,
     TOOL_CALL_STATES,
     RequestOptions,
+    StopStats,
 )
 from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall
 from awaken.contracts.runs import RunInput, RunRecord, RunRequest, used_run_id
@@ -27,9 +34,7 @@ from awaken.contracts.suspension import Ticket, ToolCallState
 from awaken.contracts.threads import Thread
 from awaken.contracts.transcript import Transcript
 
-from .alarm import Alarm
 from .bookmark import read_bookmark
-from .cancellation import CancellationToken
 from .inbox import Inbox
 from .journal import Journal
 from .recovery import latest_turn, restore
@@ -75,6 +80,32 @@ class Admission:
         """
         for message in messages:
             check_message(message, self._services.limits.message_bytes)
+
+    async def screened(self, request: RunRequest) -> RunRequest:
+        """A request as it may rest before it is executed: its agent's screens have looked at it.
+
+        They look again when the run takes it in: with another agent, or by other rules, by then.
+        What an agent looks at that cannot be had here is looked at by whoever executes it.
+
+        Raises:
+            InvalidInput: Naming what is wrong.
+            LimitExceeded: A message is too large.
+            PluginFailed: A screen failed; the request may not be kept as it was.
+        """
+        self.check(request)
+        if not request.messages:
+            return request
+        agent_id, thread_id = present(request.agent_id), present(request.thread_id)
+        if agent_id is None:
+            checkout = await self._store.checkout(thread_id) if thread_id is not None else None
+            agent_id = (
+                DEFAULT_AGENT if checkout is None else _selected_agent(request, checkout, None)
+            )
+        try:
+            env = self._registry.snapshot().resolve(agent_id).env
+        except AwakenError:
+            return request
+        return msgspec.structs.replace(request, messages=tuple(map(env.screened, request.messages)))
 
     async def prepare(self, request: RunRequest, thread_id: str) -> Run:
         """Select the agent and the run, and restore what they need.
@@ -165,31 +196,14 @@ class Admission:
         run_id: str,
     ) -> Run:
         pinned, agent = resolved
-        record = previous or self._new_record(request, checkout, agent, pinned, run_id)
-        if previous is not None and (dispatch_id := present(request.dispatch_id)):
-            # The record names the dispatch whose input the run has taken in.
-            record = msgspec.structs.replace(previous, dispatch_id=dispatch_id)
-        identity = _identity(request, record, agent.spec.id)
-        state = _restored(checkout, agent, previous)
-        if present(request.agent_id) and state.get(ACTIVE_AGENT) not in (None, agent.spec.id):
-            # Whoever names an agent gets that agent, whatever an earlier handoff said.
-            state.update(ACTIVE_AGENT, agent.spec.id)
+        record = _known_record(request, previous) if previous else None
+        record = record or self._new_record(request, checkout, agent, pinned, run_id)
+        state = _restored(request, checkout, agent, previous)
         request = _with_kept_options(request, state)
-        # Two processes may go on with one run; the names of their commits must differ.
-        is_named = previous is not None or request.run_id_hint or request.dispatch_id_hint
-        writer = self._services.ids.new_id() if is_named else run_id
-        feed = EventFeed()
-        clock = self._services.clock
-        messages = Transcript(checkout.messages)
+        feed, stats, messages = EventFeed(), _stats(state, record), Transcript(checkout.messages)
         answer, open_calls = latest_turn(messages)
-        # A run that goes on is still in the step of its latest answer; stop rules look at it.
-        said = answer if previous is not None else None
-        stats = state.get(STOP_STATS)
-        tickets = _own_tickets(checkout, agent, open_calls)
-        if tickets:
-            state.update(TOOL_CALL_STATES, tuple(map(ToolCallState.of, tickets.values())))
-        return Run(
-            identity=identity,
+        run = Run(
+            identity=_identity(request, record, agent.spec.id),
             record=record,
             agent=agent.with_frontend_tools(request.frontend_tools),
             pinned=pinned,
@@ -197,33 +211,36 @@ class Admission:
             services=self._services,
             store=self._store,
             state=state,
-            journal=Journal(
-                self._store, clock, feed, checkout.thread, writer, self._services.commit_watchers
-            ),
+            journal=self._journal(request, checkout, previous, feed, run_id),
             feed=feed,
-            token=CancellationToken(),
-            alarm=Alarm(),
             inbox=Inbox(self._services.limits.inbox_messages),
             messages=messages,
-            profile=None,
-            own={},
-            tickets=tickets,
+            tickets=_own_tickets(checkout, agent, open_calls, state),
             open_calls=open_calls,
-            metadata=MessageMetadata(
-                run_id=run_id, step_index=record.steps - 1 if record.steps else None
-            ),
+            metadata=_metadata(run_id, record),
             usage=record.usage,
-            stats=stats if stats.rounds else msgspec.structs.replace(stats, rounds=record.steps),
-            started_ms=clock.monotonic_ms(),
+            stats=stats,
+            started_ms=self._services.clock.monotonic_ms(),
             # After a crash in a step the ledger knows of time that the statistics do not.
             active_before_ms=max(stats.active_ms, state.get(RUN_LEDGER).spent.ms),
             step=record.steps,
-            is_continued=previous is not None and previous.status is RunStatus.WAITING,
-            # What was written to a task while nobody executed it is for this run only.
-            has_input=previous is not None and previous.task is not None,
-            response=said.text if said is not None else "",
-            step_calls=(said.tool_calls or ()) if said is not None else (),
         )
+        return run if previous is None else _going_on(run, previous, answer)
+
+    def _journal(
+        self,
+        request: RunRequest,
+        checkout: Checkout,
+        previous: RunRecord | None,
+        feed: EventFeed,
+        run_id: str,
+    ) -> Journal:
+        # Two processes may go on with one run; the names of their commits must differ.
+        is_named = previous is not None or request.run_id_hint or request.dispatch_id_hint
+        services = self._services
+        writer = services.ids.new_id() if is_named else run_id
+        watchers = services.commit_watchers
+        return Journal(self._store, services.clock, feed, checkout.thread, writer, watchers)
 
     def _new_record(
         self,
@@ -334,22 +351,56 @@ def _identity(request: RunRequest, record: RunRecord, agent_id: str) -> RunIdent
     )
 
 
-def _restored(checkout: Checkout, agent: ResolvedAgent, previous: RunRecord | None) -> StateStore:
+def _known_record(request: RunRequest, previous: RunRecord) -> RunRecord:
+    """The record as it is; it names the dispatch whose input the run has taken in."""
+    dispatch_id = present(request.dispatch_id)
+    return msgspec.structs.replace(previous, dispatch_id=dispatch_id) if dispatch_id else previous
+
+
+def _restored(
+    request: RunRequest, checkout: Checkout, agent: ResolvedAgent, previous: RunRecord | None
+) -> StateStore:
     state = StateStore(agent.env.keys.values())
     if checkout.state:
         state.restore(checkout.state)
     if previous is not None:
         state.restore(checkout.run_state)
+    if present(request.agent_id) and state.get(ACTIVE_AGENT) not in (None, agent.spec.id):
+        # Whoever names an agent gets that agent, whatever an earlier handoff said.
+        state.update(ACTIVE_AGENT, agent.spec.id)
     return state
 
 
 def _own_tickets(
-    checkout: Checkout, agent: ResolvedAgent, open_calls: Mapping[str, ToolCall]
+    checkout: Checkout, agent: ResolvedAgent, open_calls: Mapping[str, ToolCall], state: StateStore
 ) -> dict[str, Ticket]:
-    """The tickets that the run can act on, by call."""
+    """The tickets that the run can act on, by call; the state shows where their calls stand."""
     # The questions of a remote agent are about calls that only the other side knows.
     is_known = open_calls.__contains__ if agent.is_local else lambda _: True
-    return {ticket.call_id: ticket for ticket in checkout.tickets if is_known(ticket.call_id)}
+    tickets = {ticket.call_id: ticket for ticket in checkout.tickets if is_known(ticket.call_id)}
+    if tickets:
+        state.update(TOOL_CALL_STATES, tuple(map(ToolCallState.of, tickets.values())))
+    return tickets
+
+
+def _metadata(run_id: str, record: RunRecord) -> MessageMetadata:
+    return MessageMetadata(run_id=run_id, step_index=record.steps - 1 if record.steps else None)
+
+
+def _stats(state: StateStore, record: RunRecord) -> StopStats:
+    stats = state.get(STOP_STATS)
+    return stats if stats.rounds else msgspec.structs.replace(stats, rounds=record.steps)
+
+
+def _going_on(run: Run, previous: RunRecord, answer: Message | None) -> Run:
+    """The run with what it brings along from before."""
+    run.is_continued = previous.status is RunStatus.WAITING
+    # What was written to a task while nobody executed it is for this run only.
+    run.has_input = previous.task is not None
+    if answer is not None:
+        # It is still in the step of its latest answer; stop rules look at it.
+        run.response, run.step_calls = answer.text, answer.tool_calls or ()
+    return run
 
 
 def _with_kept_options(request: RunRequest, state: StateStore) -> RunRequest:

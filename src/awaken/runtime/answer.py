@@ -28,6 +28,7 @@ from awaken.contracts.inference import (
     ThinkingSignature,
     TokenUsage,
     UsageReport,
+    VendorAnswer,
 )
 from awaken.contracts.messages import ToolCall
 from awaken.contracts.model_errors import (
@@ -42,6 +43,7 @@ from awaken.contracts.stream_recovery import InFlightTool, InterruptSnapshot
 from .alarm import Alarm
 from .idle_timer import IdleTimer
 from .run import Run
+from .showing import ShownAnswer, block_events
 
 logger = logging.getLogger(__name__)
 
@@ -49,36 +51,30 @@ _ALIVE_S = 1800
 """How long a model may send signs of life and nothing else."""
 
 
-def block_events(content: tuple[ContentBlock, ...]) -> list[AgentEvent]:
-    """A turn's content as one delta per block."""
-    events: list[AgentEvent] = []
-    for block in content:
-        if type(block) is Text:
-            events.append(TextDelta(delta=block.text))
-        elif type(block) is Thinking:
-            if block.thinking:
-                events.append(ReasoningDelta(delta=block.thinking))
-            if block.signature is not None:
-                events.append(ReasoningEncryptedValue(encrypted_value=block.signature))
-    return events
-
-
 class Answer:
     """Collects a model's answer, over several streams if it has to be continued.
 
-    One that is held is shown to nobody while it comes.
+    One that is held is shown to nobody while it comes, but for what `shown` lets through.
     """
 
     __slots__ = (
         "_alarm", "_alive_since", "_before", "_blocks", "_calls", "_client", "_is_held", "_refused",
-        "_run", "_signatures", "_stop", "_text", "_thinking", "has_begun", "on_begun", "usage",
+        "_run", "_shown", "_signatures", "_stop", "_text", "_thinking", "_vendor", "has_begun",
+        "on_begun", "usage",
     )  # fmt: skip
 
     def __init__(
-        self, run: Run, client: ModelClient, *, is_held: bool = False, alarm: Alarm | None = None
+        self,
+        run: Run,
+        client: ModelClient,
+        *,
+        is_held: bool = False,
+        shown: ShownAnswer | None = None,
+        alarm: Alarm | None = None,
     ) -> None:
         self._run = run
         self._is_held = is_held
+        self._shown = shown
         self._alarm = alarm or run.alarm
         self._client = client
         self._blocks: list[ContentBlock] = []
@@ -89,6 +85,7 @@ class Answer:
         """Call ids that no further call may use, and why."""
         self._signatures: dict[str, str] = {}
         self._stop: StopReason | None = None
+        self._vendor: VendorAnswer | None = None
         self._before = 0
         self._alive_since: float | None = None
         self.usage: TokenUsage | None = None
@@ -105,7 +102,7 @@ class Answer:
             ModelError: The stream broke off; what it said before is kept.
         """
         self._client = client
-        self._stop = self.usage = None
+        self._stop = self.usage = self._vendor = None
         self.has_begun = False
         self._before = self._size() if self._blocks or self._text else 0
         timer = IdleTimer(self._alarm, idle_ms)
@@ -163,13 +160,18 @@ class Answer:
         self._stop = None
         if self._content():
             self._emit(StreamReset(reason=reason))
+        if self._shown is not None:
+            self._shown.start_over(reason)
         self._blocks.clear()
         self._text.clear()
         self._thinking.clear()
 
     def take_up(self, checkpoint: StreamCheckpoint) -> None:
         """Begin with what another process has heard, and show it to whoever reads."""
-        self._blocks = list(checkpoint.content)
+        for block in checkpoint.content:
+            for said in (*block_events((block,)), block):
+                self._let_through(said)
+            self._blocks.append(block)
         for call in checkpoint.tool_calls:
             text = msgspec.json.encode(call.arguments).decode()
             self._calls[call.id] = (call.name, [text])
@@ -218,7 +220,9 @@ class Answer:
                     if self._thinking:
                         self._close_block()
                     text.append(event.delta)
-                    if feed.readers and not is_held:
+                    if is_held:
+                        self._let_through(event)
+                    elif feed.readers:
                         run.emit(event)
                 else:
                     self._take(event)
@@ -235,6 +239,19 @@ class Answer:
     def _emit(self, event: AgentEvent) -> None:
         if not self._is_held:
             self._run.emit(event)
+
+    def _let_through(self, said: AgentEvent | ContentBlock) -> None:
+        """Have a delta, or the end of a thought, shown as far as it may be seen.
+
+        What follows the first text is not: it is looked at together with that.
+        """
+        if self._shown is None or any(type(it) is Text for it in self._blocks):
+            return
+        match said:
+            case TextDelta() | ReasoningDelta():
+                self._shown.hear(said)
+            case Thinking():
+                self._shown.close(said)
 
     def _is_patient(self) -> bool:
         """Whether a sign of life still counts: not for ever, if nothing else comes."""
@@ -259,6 +276,7 @@ class Answer:
                     self._close_block()
                 self._thinking.append(event.delta)
                 self._emit(event)
+                self._let_through(event)
             case ToolCallStart():
                 self._open_call(event)
             case ToolCallDelta():
@@ -280,6 +298,8 @@ class Answer:
                 self._signatures[call_id] = signature
             case Stop(reason=reason):
                 self._stop = reason
+            case VendorAnswer():
+                self._vendor = event
             case _:
                 self._refuse(event)
 
@@ -318,7 +338,10 @@ class Answer:
         return closed + sum(map(len, self._text)) + sum(map(len, self._thinking))
 
     def _close_block(self, signed: ThinkingSignature | None = None) -> None:
-        self._blocks = list(self._content(signed))
+        content = self._content(signed)
+        for block in content[len(self._blocks) :]:
+            self._let_through(block)
+        self._blocks = list(content)
         self._text.clear()
         self._thinking.clear()
 
@@ -347,6 +370,7 @@ class Answer:
             stop_reason=self._stop,
             has_incomplete_tool_calls=is_incomplete,
             dropped_calls=tuple(self._refused.values()),
+            vendor=self._vendor,
         )
 
     def said(self) -> StreamResult:
@@ -356,6 +380,7 @@ class Answer:
             content=self._content(),
             tool_calls=tuple(call for call in calls if call is not None),
             stop_reason=self._stop,
+            vendor=self._vendor,
         )
 
     def _call(self, call_id: str) -> ToolCall | None:

@@ -1,28 +1,41 @@
 """The requests of runs below a run: whom they ask, who is above them, what they may spend."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 import msgspec
 
 from awaken.contracts.backend_errors import AgentNotFound, BackendExecutionFailed
-from awaken.contracts.budgets import Amount, Budget, BudgetExceeded, split
+from awaken.contracts.budgets import (
+    RUN_LEDGER,
+    THREAD_LEDGER,
+    Allowance,
+    Amount,
+    Budget,
+    BudgetExceeded,
+    BudgetScope,
+    Ledger,
+    Share,
+    split,
+)
 from awaken.contracts.errors import AwakenError, UnknownAgent
 from awaken.contracts.identity import RunOrigin, derived_id
 from awaken.contracts.messages import user
 from awaken.contracts.runs import RunRecord, RunRequest
+from awaken.contracts.state import StateKey
+from awaken.contracts.sub_runs import Delegation
 from awaken.contracts.tasks import BACKGROUND_TASKS, TaskInfo
 from awaken.contracts.tracing import CURRENT_TRACE
 
-from .run import Run, Share
-from .spending.ledgers import applicable, remaining
+from .run import Run
+from .spending.ledgers import allowances, applicable
 
 DELEGATE_SHARE = 0.5
 """How much of what its parent has left a child may spend."""
 
 
 async def agent_request(
-    run: Run, call_id: str, child_id: str, agent_id: str, prompt: str, task: TaskInfo | None = None
+    run: Run, call_id: str, child_id: str, delegation: Delegation, task: TaskInfo | None = None
 ) -> RunRequest:
     """The request of an agent's run below a call.
 
@@ -30,6 +43,7 @@ async def agent_request(
         AgentNotFound: There is no such agent.
         BackendExecutionFailed: It may not be asked from here.
     """
+    agent_id = delegation.agent_id
     try:
         agent = run.pinned.resolve(agent_id)
     except UnknownAgent as error:
@@ -38,9 +52,14 @@ async def agent_request(
         raise BackendExecutionFailed(problem=str(error)) from error
     request = child_request(run, call_id, child_id, agent.spec.id, task)
     _check_lineage(agent.spec.id, request.lineage, run.services.limits.delegate_depth)
-    message = msgspec.structs.replace(user(prompt), id=derived_id(child_id, "prompt"))
-    budgets = await _budgets(run, call_id, child_id)
-    return msgspec.structs.replace(request, messages=(message,), budgets=budgets)
+    prompt = user(delegation.prompt)
+    return msgspec.structs.replace(
+        request,
+        messages=(msgspec.structs.replace(prompt, id=derived_id(child_id, "prompt")),),
+        budgets=await _budgets(run, call_id, child_id),
+        grant=delegation.grant,
+        wanted_tools=delegation.wanted_tools,
+    )
 
 
 def child_request(
@@ -87,32 +106,48 @@ def _check_lineage(agent_id: str, above: Sequence[str], depth: int) -> None:
 
 
 async def _budgets(run: Run, call_id: str, child_id: str) -> tuple[Budget, ...]:
-    """A child's share of what its parent has left and has not given to others."""
-    if not applicable(run):
+    """A child's share of what its parent has left and has not given to others.
+
+    The share is durable when this returns, so that whoever goes on with the parent knows of every
+    child that may spend something.
+    """
+    # Of a tenant's budget nothing is given away: the child asks its ledger itself.
+    own = [it for it in applicable(run) if it.scope is not BudgetScope.TENANT]
+    if not own:
         return ()
-    allowances = await remaining(run)
-    given = {name: it for name, it in run.shares.items() if _is_out(run, name, it)}
-    given.pop(child_id, None)
-    promised = reduce(Amount.plus, (it.most for it in given.values()), Amount())
-    left = [msgspec.structs.replace(it, used=it.used.plus(promised)) for it in allowances]
+    judged = await allowances(run, own)
+    keys = tuple(dict.fromkeys(map(_ledger_key, own)))
+    given = {key: _shares_out(run, key) for key in keys}
+    if (known := given[keys[0]].get(child_id)) is not None:
+        # Another process has promised it, and died before the child was begun.
+        return known.budgets
     try:
-        budgets = split(left, DELEGATE_SHARE)
+        budgets = split([_rest(it, given[_ledger_key(it.budget)]) for it in judged], DELEGATE_SHARE)
     except BudgetExceeded as error:
         raise BackendExecutionFailed(problem=str(error)) from error
-    run.shares = {**given, child_id: Share(call_id=call_id, most=_most(budgets))}
+    share = Share(run_id=run.identity.run_id, call_id=call_id, budgets=budgets)
+    for key, shares in given.items():
+        ledger = msgspec.structs.replace(run.state.get(key), shares={**shares, child_id: share})
+        run.state.update(key, ledger)
+    await run.flush()
     return budgets
 
 
-def _is_out(run: Run, child_id: str, share: Share) -> bool:
-    """Whether what a child has used is not counted in its parent yet."""
-    return share.call_id in run.open_calls or child_id in run.state.get(BACKGROUND_TASKS)
+def _rest(allowance: Allowance, shares: Mapping[str, Share]) -> Allowance:
+    """What is left if others use all that they were given."""
+    given = (share.most for share in shares.values())
+    return msgspec.structs.replace(allowance, used=reduce(Amount.plus, given, allowance.used))
 
 
-def _most(budgets: Sequence[Budget]) -> Amount:
-    """What budgets allow together. Time is not given away: it passes for all at once."""
-    limits = [dict(budget.limits) for budget in budgets]
-    tokens, nanos = (
-        min((limit[unit] for limit in limits if unit in limit), default=0)
-        for unit in ("tokens", "nanos")
-    )
-    return Amount(tokens=tokens, nanos=nanos)
+def _shares_out(run: Run, key: StateKey[Ledger, Ledger]) -> dict[str, Share]:
+    """The shares of children whose spending is not counted in a ledger yet."""
+    tasks, run_id = run.state.get(BACKGROUND_TASKS), run.identity.run_id
+    return {
+        name: it
+        for name, it in run.state.get(key).shares.items()
+        if name in tasks or (it.run_id == run_id and it.call_id in run.open_calls)
+    }
+
+
+def _ledger_key(budget: Budget) -> StateKey[Ledger, Ledger]:
+    return THREAD_LEDGER if budget.scope is BudgetScope.THREAD else RUN_LEDGER

@@ -34,12 +34,12 @@ from awaken.contracts.plugins import RunEndContext, StepEndContext
 from awaken.contracts.runs import Waiting, WaitingReason
 from awaken.contracts.tasks import BACKGROUND_TASKS
 
-from .answer import block_events
 from .awaiting import see_tasks_end, tasks_to_wait_for
 from .contexts import phase_context
 from .orders import orders_at_end, orders_at_rest
 from .phases.runner import has_work, run_phase
 from .run import RemoteEnd, Run
+from .showing import block_events
 from .spending.ledgers import close_accounts, counts_time
 from .tool_calls.settle import CANCELLED, INTERRUPTED, close_tickets, interrupt
 

@@ -38,10 +38,9 @@ async def delegated(
     Raises:
         ExecutionBackendError: The agent cannot be asked.
     """
-    agent_id, prompt, answer = delegation.agent_id, delegation.prompt, delegation.answer
-    child_id = forwarder.child_run_id
+    child_id, answer = forwarder.child_run_id, delegation.answer
     # Only asked for when there is no child yet: one that was started may end, come what may.
-    request = partial(agent_request, run, call_id, child_id, agent_id, prompt)
+    request = partial(agent_request, run, call_id, child_id, delegation)
     try:
         record = await children.settled(run, forwarder, request)
         asked = questions_of_delegate(run.tickets.get(call_id))

@@ -164,7 +164,7 @@ class RunEngine:
         await opened.wait()
         if active.task.done():
             active.task.result()
-        return RunHandle(active, run, self.store)
+        return RunHandle(active, run, self.store, self.tasks.cancel)
 
     async def cancel_active(self, active: ActiveRun, cause: str = "user") -> bool:
         """Cancel what executes in a slot; False when it is ending otherwise already.
@@ -238,6 +238,10 @@ class RunEngine:
             )
             for ticket_id, given in decisions
         )
+
+    async def screened(self, request: RunRequest) -> RunRequest:
+        """A request as it may rest before it is executed; see `Admission.screened`."""
+        return await self._admission.screened(request)
 
     def steer(self, id_: str, messages: Sequence[Message]) -> SteerReceipt:
         """Send messages into a running run; it takes them in before its next inference."""

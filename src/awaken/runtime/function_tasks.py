@@ -208,6 +208,10 @@ class FunctionTask:
             if self._is_lost:
                 raise
             termination, output = self._cut_off(), None
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - one that wants to exit takes no host along
+            termination, output = _failed(error), None
         self._is_ending = True
         if not self._is_lost:
             await self._end(termination, output)
@@ -234,16 +238,12 @@ class FunctionTask:
         try:
             async with timer:
                 value = await work(self)
-            return NaturalEnd(), self._encoded(value)
-        except TimeoutError as error:
+        except TimeoutError:
             if not timer.expired():
-                return _failed(error), None
+                raise
             detail = f"no result within {timeout_ms} ms"
             return Stopped(reason=StoppedReason(code="timeout", detail=detail)), None
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:  # noqa: BLE001 - kept as the task's error
-            return _failed(error), None
+        return NaturalEnd(), self._encoded(value)
 
     def _encoded(self, value: Any) -> str:
         text = msgspec.json.encode(json_form(value)).decode()
@@ -340,7 +340,10 @@ def _opened(request: RunRequest, now_ms: int) -> RunRecord:
     )
 
 
-def _failed(error: Exception) -> Failed:
-    text = encodable(str(error))[:ERROR_CHARS]
+def _failed(error: BaseException) -> Failed:
     name = type(error).__name__
+    try:
+        text = encodable(str(error))[:ERROR_CHARS]
+    except Exception:  # noqa: BLE001 - an error that cannot even be shown is one all the same
+        text = ""
     return Failed(message=f"{name}: {text}" if text else name, code="task_failed")

@@ -1,7 +1,7 @@
 """What a caller holds of a run that was started."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.runs import RunResult
@@ -15,12 +15,19 @@ from .streams import EventReader
 class RunHandle:
     """A run that was started. Dropping the handle does not stop the run."""
 
-    __slots__ = ("_active", "_run", "_store")
+    __slots__ = ("_active", "_cancel", "_run", "_store")
 
-    def __init__(self, active: ActiveRun, run: Run, store: EventStore) -> None:
+    def __init__(
+        self,
+        active: ActiveRun,
+        run: Run,
+        store: EventStore,
+        cancel: Callable[[str], Awaitable[bool]],
+    ) -> None:
         self._active = active
         self._run = run
         self._store = store
+        self._cancel = cancel
 
     @property
     def run_id(self) -> str:
@@ -59,9 +66,12 @@ class RunHandle:
         finally:
             run.feed.detach(reader)
 
-    def cancel(self) -> bool:
-        """Ask the run to stop; False when it is over already."""
-        return self._run.token.cancel()
+    async def cancel(self) -> bool:
+        """Cancel the run, wherever it executes or waits by now; False when it is over already.
+
+        The wish is durable when this returns: it also holds if whoever executes the run dies.
+        """
+        return await self._cancel(self.run_id)
 
     async def _logged(self, until: int) -> list[AgentEvent]:
         found: list[AgentEvent] = []

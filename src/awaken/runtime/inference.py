@@ -1,15 +1,18 @@
 """One model turn: build the request, have the answer, keep it for the log."""
 
+from functools import partial
+
 from awaken.contracts.deltas import ToolCallStart
 from awaken.contracts.events import InferenceComplete, StreamReset, ToolCallReady
 from awaken.contracts.inference import StreamResult
 
-from .answer import Answer, block_events
+from .answer import Answer
 from .attempts import Attempts
 from .checkpoints import StreamCheckpoints
 from .request import build_request
 from .run import Run
-from .screening import given_answer, screened_answer
+from .screening import answer_streams, given_answer, screened_answer
+from .showing import ShownAnswer, block_events
 
 
 async def infer(run: Run) -> StreamResult:
@@ -29,13 +32,15 @@ async def infer(run: Run) -> StreamResult:
     request = build_request(run)
     # What is looked at before it is kept is not shown, nor written down, before that either.
     is_held = bool(run.agent.env.answer_screens)
+    can_stream = is_held and answer_streams(run) is not None
+    shown = ShownAnswer(run, partial(answer_streams, run)) if can_stream else None
     heard, run.heard = run.heard, None
     if heard is not None:
         # Readers may have seen more than what was kept.
         run.emit(StreamReset(reason="the process that streamed the answer stopped"))
-    answer = Answer(run, run.agent.client, is_held=is_held)
-    run.streaming = None if is_held else answer
-    has_checkpoints = run.journal.lease is not None and not is_held
+    answer = Answer(run, run.agent.client, is_held=is_held, shown=shown)
+    run.streaming = shown if is_held else answer
+    has_checkpoints = run.journal.lease is not None and run.streaming is not None
     kept = StreamCheckpoints(run) if has_checkpoints else None
     attempts = Attempts(run, request, answer, kept)
     if kept is None:
@@ -43,12 +48,12 @@ async def infer(run: Run) -> StreamResult:
     else:
         async with kept:
             result = await attempts.whole_answer(heard)
-    run.streaming = None
     if is_held:
         result = screened_answer(run, result)
-        _show_answer(run, result)
+        _show_answer(run, result, shown)
     else:
         _log_answer(run, result)
+    run.streaming = None
     run.show(
         InferenceComplete(
             model=attempts.model,
@@ -59,10 +64,13 @@ async def infer(run: Run) -> StreamResult:
     return result
 
 
-def _show_answer(run: Run, result: StreamResult) -> None:
-    """Show an answer that nobody has seen coming, and keep it for the log."""
-    for event in block_events(result.content):
-        run.show(event)
+def _show_answer(run: Run, result: StreamResult, shown: ShownAnswer | None = None) -> None:
+    """Show what nobody has seen yet of an answer, and keep all of it for the log."""
+    events = block_events(result.content)
+    for event in events:
+        run.journal.record(event)
+    for event in events if shown is None else shown.rest(result.content):
+        run.emit(event)
     for call in result.tool_calls:
         run.show(ToolCallStart(id=call.id, name=call.name))
     for call in result.tool_calls:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from awaken.contracts.errors import InvalidInput
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.tools import Tool
 
@@ -40,6 +41,18 @@ class Limits(StrictRecord, frozen=True, kw_only=True):
     """How often agents may write because another one wrote, until a person does."""
     output_retries: int = 2
     """How often a model may repeat an answer that does not fit its output type."""
+
+    def __post_init__(self) -> None:
+        """Refuse what bounds nothing.
+
+        Raises:
+            InvalidInput: A limit is no whole number, or a negative one; names it.
+        """
+        for name in self.__struct_fields__:
+            limit = getattr(self, name)
+            if type(limit) is not int or limit < 0:
+                problem = "a limit is a whole number, 0 or more"
+                raise InvalidInput(what=f"limits: {name}={limit!r:.80}", problem=problem)
 
 
 class ToolSlots:

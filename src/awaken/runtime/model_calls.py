@@ -5,7 +5,7 @@ from functools import lru_cache, partial
 import msgspec
 
 from awaken.contracts.budgets import BudgetExceeded
-from awaken.contracts.inference import InferenceRequest, TokenUsage
+from awaken.contracts.inference import Addressed, InferenceRequest, TokenUsage
 from awaken.contracts.instruments import ModelCall
 from awaken.contracts.model_errors import ModelError
 from awaken.contracts.models import ModelSpec
@@ -98,6 +98,7 @@ class ModelCalls:
             provider=route.client.name,
             agent_id=run.agent.spec.id,
             step=run.step,
+            server=route.client.server if isinstance(route.client, Addressed) else None,
         )
         with watched(run, lambda it: it.model_call(seen)) as watches:
             answer.on_begun = partial(watches.tell, lambda it: it.begun())

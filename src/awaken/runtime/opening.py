@@ -4,6 +4,7 @@ from awaken.contracts.errors import AwakenError, InvalidSpec
 from awaken.contracts.events import RunStart
 from awaken.contracts.lifecycle import Blocked, Cancelled, RunStatus
 from awaken.contracts.loop_state import ACTIVE_AGENT, RUN_LIFECYCLE, Begin, End
+from awaken.contracts.permissions import TOOL_GRANTS, WANTED_TOOLS
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import RunStartContext
 from awaken.contracts.profile import ProfileAccess
@@ -61,6 +62,7 @@ async def _begin(run: Run) -> None:
         )
     )
     _take_in_messages(run)
+    _take_in_grant(run)
     # Plugins are foreign code: whatever they do, the run has begun and has its input.
     await _activate(run, run.agent)
 
@@ -108,6 +110,15 @@ def _equip(run: Run, agent: ResolvedAgent) -> None:
     env, services = agent.env, run.services
     run.profile = ProfileAccess(services.profile, env.profile_keys, services.clock)
     run.own = env.own_objects(run.identity, agent.spec)
+
+
+def _take_in_grant(run: Run) -> None:
+    """Keep what whoever began the run allows in it: it ends with the run's state."""
+    request = run.request
+    if request.grant is not None:
+        run.state.update(TOOL_GRANTS, request.grant)
+    if request.wanted_tools:
+        run.state.update(WANTED_TOOLS, request.wanted_tools)
 
 
 def _take_in_messages(run: Run) -> None:

@@ -94,6 +94,7 @@ def _told(record: RunRecord) -> Order:
     return Letter(
         thread_id=record.parent_thread_id or "",
         tenant_id=record.tenant_id,
+        user_id=record.user_id,
         sender_thread_id=record.thread_id,
         payload=msgspec.to_builtins(
             TaskEnded(

@@ -114,14 +114,14 @@ async def _turn(run: Run) -> Termination:
     except StorageError:
         raise
     except AwakenError as error:
-        result = _failed(run, Failed(message=str(error), code=error.code))
+        result = _failed(run, Failed(message=str(error), code=error.code), str(error))
         is_left = isinstance(error, RemoteError) and error.is_work_left
         result = msgspec.structs.replace(result, is_work_left=is_left)
     except Exception as error:
         logger.exception("The backend of run '%s' failed.", run.identity.run_id)
         text = f"{type(error).__name__}: {error}"
-        result = _failed(run, Failed(message=text, code="backend_error"))
-    result = _agreed(result)
+        result = _failed(run, Failed(message=text, code="backend_error"), text)
+    result = _agreed(_stopped_by_gate(run) or result)
     if result.is_work_left:
         order_abort(run)
     _write(run, result, run.services.clock.monotonic_ms() - started_ms)
@@ -139,12 +139,19 @@ async def _executed(run: Run) -> BackendRunResult:
     return await backend.execute_delegate(request)
 
 
-def _failed(run: Run, termination: Failed) -> BackendRunResult:
+def _stopped_by_gate(run: Run) -> BackendRunResult | None:
+    """What a run comes to whose gate has refused what the other side wanted, and ended it."""
+    if run.termination is None:
+        return None
+    return _failed(run, run.termination, backend_status(run.termination)[1])
+
+
+def _failed(run: Run, termination: Termination, message: str | None) -> BackendRunResult:
     return BackendRunResult(
         agent_id=run.agent.spec.id,
         status=BackendRunStatus.FAILED,
         termination=termination,
-        message=termination.message,
+        message=message,
     )
 
 

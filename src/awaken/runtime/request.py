@@ -15,7 +15,7 @@ from awaken.contracts.loop_state import (
     ContextEmitted,
     ToolFilter,
 )
-from awaken.contracts.messages import Message, Role
+from awaken.contracts.messages import Message, MessageMetadata, Role
 from awaken.contracts.state import EMPTY_COMMAND
 
 from .compacting import compact
@@ -161,4 +161,9 @@ def _around(
 
 
 def _message(context: ContextMessage) -> Message:
-    return Message(role=context.role, content=context.content, visibility=context.visibility)
+    return Message(
+        role=context.role,
+        content=context.content,
+        visibility=context.visibility,
+        metadata=MessageMetadata(provenance=context.provenance),
+    )

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from awaken.authoring.json_schemas import JsonSchema
+from awaken.authoring.refusals import bounded
 from awaken.contracts.errors import AlreadyDecided, InvalidInput, UnknownTicket
 from awaken.contracts.lifecycle import (
     TICKET_TRANSITIONS,
@@ -17,6 +18,7 @@ from awaken.contracts.lifecycle import (
 from awaken.contracts.loop_state import TOOL_CALL_STATES
 from awaken.contracts.messages import ToolCall
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume, ToolCallState
+from awaken.patterns import PatternError, parse_pattern
 
 from .outcomes import Finish, StepOutcome
 from .run import Run
@@ -32,7 +34,8 @@ def check_decision(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> boo
 
     Raises:
         AlreadyDecided: The ticket was decided otherwise, closed, or has expired.
-        InvalidInput: The decider is not allowed, or the result does not fit the ticket's schema.
+        InvalidInput: The decider is not allowed, the result does not fit the ticket's schema, or
+            what is to be remembered is no pattern.
     """
     taken = ticket.decision
     if taken is not None and taken.decision_id == decision.decision_id:
@@ -52,7 +55,19 @@ def check_decision(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> boo
         violations = JsonSchema(schema, what="the response schema").violations(decision.result)
         if violations:
             raise InvalidInput(what="The decision's result", problem="; ".join(violations))
+    _check_pattern(decision)
     return True
+
+
+def _check_pattern(decision: ToolCallResume) -> None:
+    pattern = decision.remember.pattern if decision.remember is not None else None
+    if pattern is None:
+        return
+    try:
+        parse_pattern(pattern)
+    except PatternError as error:
+        problem = bounded(f"at character {error.position}, {error.problem}")
+        raise InvalidInput(what="remember.pattern", problem=problem) from error
 
 
 def expiry_id(ticket_id: str) -> str:

@@ -17,7 +17,7 @@ from awaken.contracts.budgets import THREAD_LEDGER, Amount, Budget, OwnPrices, P
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.content import ContentBlock, text_of
 from awaken.contracts.dispatch import Release
-from awaken.contracts.errors import AwakenError, LeaseLost, PluginFailed
+from awaken.contracts.errors import AwakenError, LeaseLost
 from awaken.contracts.events import AgentEvent, StepStart
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.inference import InferenceRequest, TokenUsage
@@ -83,15 +83,6 @@ class RemoteEnd(Record, frozen=True, kw_only=True):
     output: BackendRunOutput = BackendRunOutput()
 
 
-class Share(Record, frozen=True, kw_only=True):
-    """What a run has given to one below it."""
-
-    call_id: str
-    """The call that started it."""
-    most: Amount
-    """What it may spend at most."""
-
-
 class UnfinishedAnswer(Protocol):
     """A model turn in progress."""
 
@@ -144,15 +135,15 @@ class Run:
     state: StateStore
     journal: Journal
     feed: EventFeed
-    token: CancellationToken
-    alarm: Alarm
+    token: CancellationToken = field(default_factory=CancellationToken)
+    alarm: Alarm = field(default_factory=Alarm)
     """Rings when what the run waits for takes too long."""
     inbox: Inbox
     """Its bell is rung when something came that the run may wait for in process."""
     messages: Transcript
     """The transcript: read by everybody, appended to by `append` only."""
-    profile: ProfileAccess | None
-    own: Mapping[str, Any]
+    profile: ProfileAccess | None = None
+    own: Mapping[str, Any] = field(default_factory=dict)
     """The per-run objects of the plugins, by plugin name."""
     tickets: dict[str, Ticket]
     """Tickets of this run that are open or not yet acted on, by call id."""
@@ -224,8 +215,6 @@ class Run:
     """Starts what its calls set going."""
     has_children: bool = False
     """Whether it started runs below it here."""
-    shares: Mapping[str, Share] = field(default_factory=lambda: _NOTHING)
-    """What runs below it were given of its budgets here, by their ids."""
     asides: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by the tool call that asks the model something."""
     instruments: tuple[Instrument, ...] = ()
@@ -319,7 +308,7 @@ class Run:
 
     def append_user(self, message: Message) -> None:
         """Add a message from outside, with an id and the run's mark."""
-        message = self._screened(message)
+        message = self.agent.env.screened(message)
         marked = msgspec.structs.replace(
             message, id=message.id or self.services.ids.new_id(), metadata=self.metadata
         )
@@ -350,28 +339,9 @@ class Run:
         """
         held = self.state.get(PENDING_MESSAGES)
         known = {message.id for message in held if message.id}
-        fresh = tuple(self._screened(it) for it in messages if it.id not in known)
+        fresh = tuple(self.agent.env.screened(it) for it in messages if it.id not in known)
         if fresh:
             self.state.update(PENDING_MESSAGES, (*held, *fresh))
-
-    def _screened(self, message: Message) -> Message:
-        """A message from outside as its screens leave it.
-
-        Raises:
-            PluginFailed: A screen failed; the message is not kept as it was.
-        """
-        for plugin, screen in self.agent.env.message_screens:
-            try:
-                message = screen(self.agent.env.prepared.get(plugin), message)
-            except Exception as error:
-                problem = f"raised {type(error).__name__}"
-                raise PluginFailed(
-                    what="A message screen", plugin=plugin, problem=problem
-                ) from error
-            if not isinstance(message, Message):
-                problem = f"returned {type(message).__name__}; return the message"
-                raise PluginFailed(what="A message screen", plugin=plugin, problem=problem)
-        return message
 
     def lose_lease(self) -> None:
         """Stop at once and write nothing more: somebody else has the thread."""

@@ -16,7 +16,7 @@ from awaken.contracts.events import ActivityDelta, ActivitySnapshot, AgentEvent,
 from awaken.contracts.inference import StreamResult
 from awaken.contracts.loop_state import STEP_ANSWER
 from awaken.contracts.plugins import AfterInferenceContext
-from awaken.contracts.screens import Screened
+from awaken.contracts.screens import Screened, TextStream
 from awaken.contracts.state import StateCommand
 from awaken.contracts.tool_results import ToolResult
 
@@ -55,6 +55,21 @@ def screened_answer(run: Run, answer: StreamResult) -> StreamResult:
         if not screened.command.is_empty:
             commit_command(run, screened.command)
     return answer
+
+
+def answer_streams(run: Run) -> list[TextStream] | None:
+    """Begin to look at one text of an answer while it comes; None: wait until it is whole."""
+    streams: list[TextStream] = []
+    for plugin, begin in run.agent.env.stream_screens:
+        try:
+            begun = None if begin is None else begin(run.agent.env.prepared.get(plugin))
+        except Exception:
+            logger.exception("Plugin '%s' cannot screen an answer that comes.", plugin)
+            return None
+        if begun is None:
+            return None
+        streams.extend(begun)
+    return streams
 
 
 def screened_result(run: Run, result: ToolResult) -> ToolResult:

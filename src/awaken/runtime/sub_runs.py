@@ -39,7 +39,7 @@ from .progress import ProgressForwarder
 from .run import Run
 from .side_calls import side_answer
 from .task_desk import TaskDesk
-from .task_places import own_task, place_taken
+from .task_places import check_function, check_task, own_task, place_taken
 from .task_records import task_record
 
 
@@ -95,6 +95,7 @@ class CallRuns:
         self, work: TaskFunction, task: TaskInfo, *, timeout_ms: int | None = None
     ) -> TaskRecord:
         """Start a function of this process as a task."""
+        check_function(work, timeout_ms)
         child_id = self._next_id(task)
         known = await self._known(child_id)
         if known is not None:
@@ -113,7 +114,8 @@ class CallRuns:
         if known is not None:
             return known
         task = self._bound(task)
-        request = await agent_request(self._run, self._call_id, child_id, agent_id, prompt, task)
+        asked = Delegation(agent_id=agent_id, prompt=prompt)
+        request = await agent_request(self._run, self._call_id, child_id, asked, task)
         with place_taken(self._run, child_id, task, self._tasks.count):
             record = await self._tasks.start(self._run, request)
         return task_record(record)
@@ -150,6 +152,7 @@ class CallRuns:
             thread_id=request.recipient_thread_id,
             agent_id=request.recipient_agent_id,
             tenant_id=run.identity.tenant_id,
+            user_id=run.identity.user_id,
             sender_thread_id=run.identity.thread_id,
             payload=msgspec.to_builtins(message),
         )
@@ -173,6 +176,7 @@ class CallRuns:
         return False
 
     def _next_id(self, task: TaskInfo, agent_id: str = "") -> str:
+        check_task(task)
         self._count += 1
         return derived_id(self._key, "task", task.name or "", agent_id, str(self._count))
 

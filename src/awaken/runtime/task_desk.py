@@ -157,7 +157,7 @@ class TaskDesk:
         if record is None:
             return 0
         count = await self.cancel_below(record.thread_id, run_id)
-        return count + await self._cancel(record, OWNER)
+        return count + await self.cancel(run_id, OWNER)
 
     async def cancel_below(self, thread_id: str, run_id: str) -> int:
         """Cancel everything below a run."""
@@ -165,8 +165,20 @@ class TaskDesk:
         async for record in self._below(thread_id):
             if record.parent_run_id == run_id and not record.status.is_terminal:
                 count += await self.cancel_below(record.thread_id, record.run_id)
-                count += await self._cancel(record, PARENT)
+                count += await self.cancel(record.run_id, PARENT)
         return count
+
+    async def cancel(self, run_id: str, cause: str = "user") -> bool:
+        """Cancel a run wherever it is, if somebody has a mailbox, else where it executes here.
+
+        Returns False when there is nothing to cancel.
+        """
+        if self.stop is not None:
+            return await self.stop(run_id, cause)
+        active = self._runs.active.of_run(run_id)
+        if active is not None:
+            return await self._runs.cancel_active(active, cause)
+        return self._functions.cancel(run_id, cause)
 
     def cancel_function(self, run_id: str, cause: str) -> bool:
         """Cancel a function that runs here; False when there is none of that id."""
@@ -203,14 +215,6 @@ class TaskDesk:
         agent = self._runs.registry.snapshot().registries.agents.get(agent_id)
         return agent is None or agent.spec.endpoint is None
 
-    async def _cancel(self, record: RunRecord, cause: str) -> bool:
-        if self.stop is not None:
-            return await self.stop(record.run_id, cause)
-        active = self._runs.active.of_run(record.run_id)
-        if active is not None:
-            return await self._runs.cancel_active(active, cause)
-        return self._functions.cancel(record.run_id, cause)
-
     async def _tell_owner(self, request: RunRequest, news: TaskNews) -> bool:
         """Tell a task's owner something: live where it executes here, else by letter."""
         thread_id = request.parent_thread_id or ""
@@ -225,6 +229,7 @@ class TaskDesk:
         letter = Letter(
             thread_id=thread_id,
             tenant_id=request.tenant_id,
+            user_id=request.user_id,
             sender_thread_id=request.thread_id,
             payload=msgspec.to_builtins(news),
         )

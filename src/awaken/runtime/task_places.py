@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from awaken.contracts.errors import InvalidInput
 from awaken.contracts.tasks import (
     BACKGROUND_TASKS,
     RESERVED_NAMES,
@@ -17,6 +19,38 @@ from awaken.contracts.tasks import (
 )
 
 from .run import Run
+
+NAME_CHARS = 128
+"""The longest name of a task."""
+
+
+def check_task(task: TaskInfo) -> None:
+    """Refuse a task that could not be written down or shown, whoever describes it.
+
+    Raises:
+        InvalidInput: Saying what is wrong with it.
+    """
+    # Made in code, it may be anything.
+    name: Any = task.name
+    is_text = isinstance(name, str) and name.strip() and name.isprintable()
+    if name is not None and not (is_text and len(name) <= NAME_CHARS):
+        problem = f"write 1 to {NAME_CHARS} printable characters on one line, or no name"
+        raise InvalidInput(what="The name of the task", problem=problem)
+    if not isinstance(task.description, str):
+        raise InvalidInput(what="The description of the task", problem="it is no text")
+
+
+def check_function(work: Any, timeout_ms: Any) -> None:
+    """Refuse a function that could not be run as a task.
+
+    Raises:
+        InvalidInput: It is none, or its time is none.
+    """
+    if not callable(work):
+        raise InvalidInput(what="The task", problem="pass an async function of one argument")
+    if timeout_ms is not None and (type(timeout_ms) is not int or timeout_ms <= 0):
+        what, problem = f"timeout_ms={timeout_ms!r:.80}", "write a positive whole number, or None"
+        raise InvalidInput(what=what, problem=problem)
 
 
 @contextmanager

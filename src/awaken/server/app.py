@@ -7,14 +7,11 @@ from contextlib import AsyncExitStack
 from typing import TypeVar
 
 from awaken.contracts.errors import AwakenError
-from awaken.services.view import Desk
 from awaken.transport.asgi import Bytes, Receive, Scope, Send
 from awaken.transport.problems import Problem, native_refusal, problem_of
 from awaken.transport.routes import ApiRoute, WireProtocol
 
 from .addresses import Surroundings
-from .auth import Authenticator
-from .config import ServerConfig
 from .endpoint import Endpoint, Premises
 from .exchange import Exchange, headers_of, request_id_of
 from .openapi import with_document
@@ -31,21 +28,19 @@ class ServerApp:
 
     def __init__(
         self,
-        desk: Desk,
+        premises: Premises,
         protocols: Sequence[WireProtocol],
-        authenticator: Authenticator,
-        config: ServerConfig,
         open_runtime: Callable[[AsyncExitStack], Awaitable[None]],
         version: str = "0",
     ) -> None:
-        self.premises = Premises(desk, authenticator, config)
-        operations = Operations(self.premises, [it.name for it in protocols], version)
+        self.premises = premises
+        operations = Operations(premises, [it.name for it in protocols], version)
         spoken = (route for protocol in protocols for route in protocol.routes)
         self.routes: tuple[ApiRoute, ...] = with_document((*operations.routes(), *spoken), version)
-        self._desk = desk
+        self._desk = premises.desk
         self._protocols = protocols
         self._open_runtime = open_runtime
-        self._surroundings = Surroundings(config)
+        self._surroundings = Surroundings(premises.config)
         self._table = RouteTable(
             (route.method, route.path, Endpoint(route, self.premises)) for route in self.routes
         )

@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from awaken.contracts.errors import AwakenError
+from awaken.contracts.statistics import StatisticsKeeper
 from awaken.contracts.tracing import trace_of
-from awaken.extensions.observability.statistics import RuntimeStatistics
 from awaken.services.view import Desk
 from awaken.transport.asgi import Bytes, Receive, Reply, Scope
 from awaken.transport.json_bodies import camel_aliases, decoded, misfit, spelled
@@ -34,13 +34,19 @@ _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 class Premises:
     """What all endpoints of a server share."""
 
-    def __init__(self, desk: Desk, authenticator: Authenticator, config: ServerConfig) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        authenticator: Authenticator,
+        config: ServerConfig,
+        statistics: StatisticsKeeper,
+    ) -> None:
         limits = config.limits
         self.desk = desk
         self.authenticator = authenticator
         self.config = config
         self.observations = Observations()
-        self.statistics = RuntimeStatistics(desk.clock)
+        self.statistics = statistics
         self.requests = Permits("requests", limits.requests, limits.requests_per_caller)
         self.streams = Permits("streams", limits.streams, limits.streams_per_caller)
         self.submits = Rates(limits.submits, desk.clock)

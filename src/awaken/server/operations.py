@@ -9,7 +9,7 @@ from awaken.contracts.dispatch import DispatchStatus
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.queries import DispatchQuery
 from awaken.contracts.record import Record
-from awaken.extensions.observability.statistics import Statistics
+from awaken.contracts.statistics import Statistics
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import Problem
 from awaken.transport.routes import Access, ApiRoute, Call

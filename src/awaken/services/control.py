@@ -114,6 +114,7 @@ class RunControl:
         self, request: RunRequest, mode: InputMode, delivery: DeliveryOptions
     ) -> SubmitReceipt:
         """Send input to a thread; a run that executes here hears of it at once."""
+        request = await self._engine.screened(request)
         receipt = await self._mailbox.submit(request, mode=mode, **delivery)
         self._on_queued()
         active = self._engine.active.of_thread(receipt.thread_id)
@@ -257,6 +258,7 @@ class RunControl:
         if running is None:
             return SteerReceipt(is_accepted=False)
         request = RunRequest(thread_id=running.thread_id, messages=tuple(messages))
+        request = await self._engine.screened(request)
         receipt = await self._mailbox.submit(request, mode=InputMode.STEER)
         active = self._engine.active.of_run(running.run_id)
         if active is not None:

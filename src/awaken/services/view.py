@@ -38,6 +38,7 @@ from awaken.runtime.streams import EventReader
 from .control import DeliveryOptions, RunControl
 from .decisions import named_decision
 from .following import EventStream, Following, run_events
+from .remembered import RememberedAnswers
 from .threads import ThreadView, check_cursor
 
 REQUEST_ITEMS_MAX = 1000
@@ -88,7 +89,7 @@ class StartedRun:
 class TenantView(ThreadView):
     """The use cases of one tenant. Foreign objects are unknown here, whoever names them."""
 
-    __slots__ = ("_control", "_desk", "principal_id", "trace")
+    __slots__ = ("_control", "_desk", "principal_id", "remembered", "trace")
 
     def __init__(
         self,
@@ -103,6 +104,8 @@ class TenantView(ThreadView):
         """Which trace of the caller its runs belong to, if their requests do not say."""
         self._desk = desk
         self._control = desk.control
+        self.remembered = RememberedAnswers(desk.store, desk.profile, desk.clock, tenant_id)
+        """What was decided for later calls as well: to be listed, and to be taken back."""
 
     @property
     def profile(self) -> ProfileStore:

@@ -67,10 +67,12 @@ def simulate_agent(
 
     Checked in every trial: each run ends or waits for a decision; the transcript is valid at
     every commit; a `once` tool runs at most once for a call, and none whose result is durable;
-    events are numbered without gaps and in legal order; no task and no claim is left.
+    events are numbered without gaps and in legal order; every message to another agent and
+    every task's end arrives; no task and no claim is left.
 
     Args:
-        agents: The first one gets the input; the others are there to be handed over to.
+        agents: The first one gets the input; the others are there to be asked, written to and
+            handed over to.
         inputs: Messages that are sent one after the other to one thread; or an async function
             that takes the client's `Mailbox` and sends what it likes.
         decide: Decides on a ticket, or returns None to leave it open; absent approves all.

@@ -48,6 +48,8 @@ async def final_problems(store: Store) -> list[str]:
 async def _delivery_problems(store: Store) -> list[str]:
     dead = await store.list_dispatches(DispatchQuery(status=DispatchStatus.DEAD_LETTER))
     problems = [f"dispatch '{it.dispatch_id}' is dead: {it.last_error}" for it in dead.items]
+    given_up = await store.list_dead_outbox(limit=LIMIT_MAX)
+    problems += [f"order '{it.entry_id}' was given up: {it.error}" for it in given_up]
     claimed = await store.list_dispatches(DispatchQuery(status=DispatchStatus.CLAIMED))
     problems += [f"dispatch '{it.dispatch_id}' is still claimed" for it in claimed.items]
     async for dispatch in _acked(store):

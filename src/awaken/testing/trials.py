@@ -6,7 +6,7 @@ store, and takes over when the lease of the dead one has run out. Time is virtua
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -23,7 +23,7 @@ from awaken.contracts.errors import AlreadyDecided
 from awaken.contracts.inference import ModelClient
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.queries import DispatchQuery, RunQuery
-from awaken.contracts.storage import Commit, CommitReceipt, Store
+from awaken.contracts.storage import Commit, CommitReceipt, OutboxEntry, Store
 from awaken.contracts.suspension import Ticket, ToolCallResume
 from awaken.contracts.tools import Reconcilable, Tool
 from awaken.mailbox.mailbox import Mailbox
@@ -143,7 +143,9 @@ class _Trial:
         for run_status in (RunStatus.CREATED, RunStatus.RUNNING):
             runs = await store.list_runs(RunQuery(status=run_status))
             found += [f"run '{it.run_id}' is {run_status}" for it in runs.items]
-        return found
+        waiting = await store.list_runs(RunQuery(status=RunStatus.WAITING))
+        found += [f"run '{it.run_id}' waits for tasks" for it in waiting.items if it.awaits_tasks]
+        return found + [f"order '{it}' is not carried out" for it in sorted(self._truth.orders)]
 
     def _born(self) -> "_Process":
         self._lives += 1
@@ -192,18 +194,32 @@ class _Process:
 
 
 class _Truth:
-    """The store itself; remembers every commit that was applied."""
+    """The store itself; remembers every commit that was applied, and what is still to be sent."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.name = store.name
         self.is_shared = store.is_shared
         self.commits: list[Commit] = []
+        self.orders: set[str] = set()
 
     async def commit(self, commit: Commit) -> CommitReceipt:
         receipt = await self.store.commit(commit)
         self.commits.append(commit)
+        self.orders.update(entry.entry_id for entry in commit.outbox)
         return receipt
+
+    async def save_outbox(self, entry: OutboxEntry) -> bool:
+        is_kept = await self.store.save_outbox(entry)
+        if is_kept and not entry.is_dead:
+            self.orders.add(entry.entry_id)
+        else:
+            self.orders.discard(entry.entry_id)
+        return is_kept
+
+    async def delete_outbox(self, entry_ids: Sequence[str]) -> None:
+        await self.store.delete_outbox(entry_ids)
+        self.orders.difference_update(entry_ids)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)

@@ -49,10 +49,11 @@ async def playing(
     plugin: McpPlugin, *turns: Any, **more: Any
 ) -> AsyncIterator[tuple[AgentRuntime, ScriptedModel]]:
     """A runtime with one agent `a` that has the plugin, within the time of a test."""
+    store = more.pop("store", None)
     model = ScriptedModel([*turns])
     agent = Agent("a", model=model, plugins=[plugin], **more)
     async with asyncio.timeout(BOUND_S):
-        async with AgentRuntime([agent]) as runtime:
+        async with AgentRuntime([agent], store=store) as runtime:
             yield runtime, model
 
 

@@ -106,7 +106,7 @@ def test_a_silence_after_the_end_of_an_answer_is_no_failure(wire: str) -> None:
     async def ask() -> list[ModelEvent]:
         async with (
             holding(BROKEN_HEAD + pieces) as url,
-            client_of(url, wire, timeout_ms=100) as client,
+            client_of(url, wire, timeout_ms=1000) as client,
         ):
             return await listen(client, asking())
 

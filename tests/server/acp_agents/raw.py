@@ -52,12 +52,18 @@ def read() -> Any:
     return json.loads(line)
 
 
+def is_ready() -> None:
+    """Tell that it misbehaves from here on."""
+    Path("ready").touch()
+
+
 def forever() -> None:
     while True:
         signal.pause()
 
 
 def silent(_: int) -> None:
+    is_ready()
     forever()
 
 
@@ -66,6 +72,7 @@ def stubborn(_: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     child = subprocess.Popen(["sleep", "600"])
     Path("child").write_text(str(child.pid))
+    is_ready()
     say("I begin")
     forever()
 
@@ -78,6 +85,7 @@ def tidy(_: int) -> None:
         sys.exit(0)
 
     signal.signal(signal.SIGTERM, end)
+    is_ready()
     forever()
 
 
@@ -90,8 +98,9 @@ def orphaning(number: int) -> None:
 
 def leaving(_: int) -> None:
     """A child of another group keeps the pipes open."""
-    child = subprocess.Popen(["sleep", "30"], start_new_session=True)
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
     Path("child").write_text(str(child.pid))
+    is_ready()
     sys.exit(0)
 
 

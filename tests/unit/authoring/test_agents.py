@@ -109,9 +109,9 @@ def test_a_client_of_its_own_gives_the_agent_a_private_model_id() -> None:
 @pytest.mark.parametrize(
     ("values", "kind"),
     [
-        ({"tools": [add, add]}, "Tool of agent 'x'"),
-        ({"tools": [look, tool(id="look")(add)]}, "Tool of agent 'x'"),
-        ({"plugins": [Named("p"), Named("p")]}, "Plugin of agent 'x'"),
+        ({"tools": [add, add]}, "Agent 'x': tool"),
+        ({"tools": [look, tool(id="look")(add)]}, "Agent 'x': tool"),
+        ({"plugins": [Named("p"), Named("p")]}, "Agent 'x': plugin"),
     ],
 )
 def test_two_of_one_name_are_refused(values: dict[str, Any], kind: str) -> None:

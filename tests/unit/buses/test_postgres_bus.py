@@ -15,7 +15,7 @@ from awaken.buses.postgres import PAYLOAD_MAX, PostgresBus
 from awaken.contracts.bus import Signal, SignalKind
 from awaken.contracts.errors import InvalidInput, InvalidRecord, StoreUnavailable
 
-BACK_S = 0.2
+BACK_S = 4.0
 
 
 def signal(thread_id: str = "thread-1", **fields: Any) -> Signal:
@@ -35,7 +35,7 @@ class Ear:
         self._new.set()
 
     async def hears(self, wanted: Signal) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             while wanted not in self.heard:
                 self._new.clear()
                 await self._new.wait()

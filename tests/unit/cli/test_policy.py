@@ -1,20 +1,24 @@
-"""`awaken policy`: what changed rules would have done to past calls, and what rules hide."""
+"""`awaken policy`: what rules would have done and hide, and what was decided for always."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from awaken import Agent, AgentRuntime, tool
 from awaken.contracts.permissions import ToolBehavior
+from awaken.extensions.permission import PermissionPlugin
 from awaken.extensions.permission.checking import compiled
 from awaken.extensions.permission.config import PermissionConfig
 from awaken.extensions.permission.policy import PastCall, policy_diff
+from awaken.testing import ScriptedModel, ToolCalls
 
 from .conftest import EVIL, Answer, Call
 
 APP = """
-from awaken import Agent, tool
+from awaken import Agent, Plugin, tool
 from awaken.extensions.permission import PermissionPlugin
 from awaken.testing import ScriptedModel
 
@@ -33,8 +37,28 @@ rules = [
     {"tool": "Bash(ls *)", "behavior": "allow"},
     {"tool": "Bash(rm *)", "behavior": "deny"},
 ]
+class Late(Plugin):
+    name = "late"
+    is_open = False
+
+    async def open(self, host):
+        self.is_open = True
+        host.renew()
+
+    async def close(self):
+        open("closed", "w").close()
+
+    def register(self, registrar):
+        if self.is_open:
+            registrar.tool(remote)
+
+@tool
+async def remote() -> str:
+    "Of a server."
+    return ""
+
 guarded = Agent(
-    "guarded", model=ScriptedModel([]), tools=[Bash, Drop], plugins=[PermissionPlugin()],
+    "guarded", model=ScriptedModel([]), tools=[Bash, Drop], plugins=[PermissionPlugin(), Late()],
     config={"permission": {"rules": rules}},
 )
 free = Agent("free", model=ScriptedModel([]), tools=[Bash])
@@ -104,6 +128,13 @@ def test_only_the_calls_and_the_rules_of_one_agent_count(compare: Any) -> None:
     assert (refused.code, "--agent" in refused.error["message"]) == (2, True)
 
 
+def test_an_agent_that_never_ran_is_refused_instead_of_finding_nothing(compare: Any) -> None:
+    answer = compare(DENYING, ALLOWING, "--agent", "tallker", "--json")
+    assert (answer.code, answer.out, answer.error["code"]) == (2, "", "invalid_input")
+    assert "'tallker'" in answer.error["message"]
+    assert compare(DENYING, ALLOWING, "--agent", "talker").code == 1
+
+
 @pytest.mark.parametrize(
     ("document", "text"),
     [
@@ -138,7 +169,9 @@ def test_a_preview_shows_what_is_hidden_and_what_would_happen_to_calls(
     options = [it for text in calls for it in ("--call", text)]
     answer = call("policy", "preview", "app.py", "guarded", "--json", *options)
     assert answer.code == 0, answer.err
-    assert (answer.document["hidden"], answer.document["offered"]) == (["Drop"], ["Bash"])
+    # One of them is there only while the plugin that brings it is open.
+    assert answer.document["offered"] == ["Bash", "remote"]
+    assert (answer.document["hidden"], (tmp_path / "closed").exists()) == (["Drop"], True)
     happened = [(it["behavior"], it["rule"]) for it in answer.document["calls"]]
     assert happened == [
         ("allow", "Bash(ls *)"),
@@ -157,6 +190,7 @@ def test_a_preview_shows_what_is_hidden_and_what_would_happen_to_calls(
         (("app.py", "nobody"), "nobody"),
         (("none.py", "free"), "none.py"),
         (("app.py", "guarded", "--call", "Bash {"), "no JSON"),
+        (("app.py", "guarded", "--call", " "), "--call"),
     ],
 )
 def test_a_preview_that_cannot_be_made_says_why(
@@ -173,3 +207,81 @@ def test_answers_and_grants_of_the_past_do_not_count_in_a_diff() -> None:
     past = [PastCall(thread_id="t", call_id=str(it), tool="announce") for it in range(3)]
     found = policy_diff(rules[0], rules[1], past)
     assert len(found.newly(ToolBehavior.DENY)) == found.calls == 3
+
+
+@tool
+async def erase() -> str:
+    """Erase."""
+    return "erased"
+
+
+async def decided(store: str) -> None:
+    """One answer for a thread, one for a person and one for the project."""
+    calls = ToolCalls([("erase", {})])
+    agent = Agent(
+        "a",
+        model=ScriptedModel([calls, "done"], cycle=True),
+        tools=[erase],
+        plugins=[PermissionPlugin()],
+        config={
+            "permission": {"rules": [{"tool": "erase", "behavior": "ask", "scope": "project"}]}
+        },
+    )
+    async with AgentRuntime([agent], store=store) as runtime:
+        for scope in ("thread", "user", "project"):
+            user_id = "ann" if scope == "user" else "bob"
+            asked = await runtime.run("a", "go", thread_id=f"t-{scope}", user_id=user_id)
+            remember = {"scope": scope, "pattern": "era*"}
+            (ticket,) = asked.tickets
+            await runtime.decide(ticket.ticket_id, remember=remember, decided_by=EVIL)
+            await runtime.wait(asked.run_id, timeout_ms=10_000)
+
+
+@pytest.fixture
+def answers(call: Call, tmp_path: Path) -> Call:
+    """Call a command of `policy` on a store that remembers something."""
+    store = f"sqlite:///{tmp_path}/answers.db"
+    asyncio.run(decided(store))
+    return lambda *arguments: call("policy", *arguments, "--store", store)
+
+
+WHOSE = ("--thread", "t-thread", "--user", "ann")
+
+
+def test_what_was_decided_for_always_is_listed_with_who_and_when(answers: Call) -> None:
+    listed = answers("remembered", *WHOSE, "--json").document["items"]
+    assert [it["scope"] for it in listed] == ["thread", "user", "project"]
+    for it in listed:
+        assert (it["tool"], it["pattern"], it["behavior"]) == ("erase", "era*", "allow")
+        assert it["decided_by"] == EVIL
+        assert it["decided_at"] > 0
+    assert [it["scope"] for it in answers("remembered", "--json").document["items"]] == ["project"]
+    shown = answers("remembered", *WHOSE)
+    assert "\x1b" not in shown.out
+    assert all(it["id"] in shown.out for it in listed)
+    assert "Nothing is remembered." in answers("remembered", "--tenant", "theirs").out
+
+
+def test_one_answer_or_all_of_a_scope_are_forgotten(answers: Call) -> None:
+    thread, *_ = answers("remembered", *WHOSE, "--json").document["items"]
+    gone = answers("forget", thread["id"], *WHOSE, "--json").document["forgotten"]
+    assert [it["id"] for it in gone] == [thread["id"]]
+    assert (
+        "Forgotten: allow erase by era* for the user"
+        in answers("forget", "--scope", "user", "--user", "ann").out
+    )
+    left = answers("remembered", *WHOSE, "--json").document["items"]
+    assert [it["scope"] for it in left] == ["project"]
+    again = answers("forget", thread["id"], *WHOSE, "--json")
+    assert (again.code, again.error["code"]) == (1, "unknown_answer")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("x", "--scope", "user"), ("--scope", "thread"), ("--scope", "user"), ("--scope", "once")],
+)
+def test_a_forgetting_that_does_not_say_what_is_refused(
+    answers: Call, arguments: tuple[str, ...]
+) -> None:
+    assert answers("forget", *arguments).code == 2
+    assert answers("remembered", "--thread", "absent").code == 1

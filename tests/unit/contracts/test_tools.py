@@ -200,7 +200,7 @@ SET = SetResult(result=ToolResult.success("n", 1))
 @pytest.mark.parametrize(
     ("decision", "answer"),
     [
-        (Allow(), None),
+        (Allow(), Allow()),
         (AuditOnly(), None),
         (Deny(reason="no"), Block(reason="no")),
         (Suspend(ticket=TICKET), Suspend(ticket=TICKET)),
@@ -208,7 +208,7 @@ SET = SetResult(result=ToolResult.success("n", 1))
     ],
 )
 def test_a_policy_is_a_gate_in_other_words(
-    decision: PolicyDecision, answer: GateDecision | None
+    decision: PolicyDecision, answer: Allow | GateDecision | None
 ) -> None:
     asked: list[ToolGateContext] = []
 
@@ -227,10 +227,10 @@ def test_a_policy_is_a_gate_in_other_words(
         tool_kind=ToolKind.OTHER,
     )
 
-    async def ask() -> GateDecision | None:
+    async def ask() -> Allow | GateDecision | None:
         return await declared.gates[0](context)
 
     assert asyncio.run(ask()) == answer
     assert asked == [context]
     if answer is not None:
-        assert msgspec.json.decode(msgspec.json.encode(answer), type=GateDecision) == answer
+        assert msgspec.json.decode(msgspec.json.encode(answer), type=Allow | GateDecision) == answer

@@ -8,7 +8,15 @@ import pytest
 
 from awaken import Agent, AgentRuntime, RunResult
 from awaken import tool as as_tool
-from awaken.contracts.content import Base64Source, Document, Image, Text, UrlSource
+from awaken.contracts.content import (
+    Base64Source,
+    Document,
+    Image,
+    Text,
+    ToolResultContent,
+    ToolUse,
+    UrlSource,
+)
 from awaken.contracts.deltas import TextDelta
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.inference import InferenceRequest
@@ -224,6 +232,10 @@ def test_a_check_of_ones_own_is_used_like_any_other() -> None:
         ({"detect": [], "pattern": "(a)\\1"}, "no RE2 expression"),
         ({"detect": [], "pattern": "a*"}, "matches the empty text"),
         ({"detect": [], "pattern": "a" * 600}, "longer than 512"),
+        ({"detect": [], "pattern": "ax+y", "max_chars": 9}, "may find more than 9"),
+        ({"detect": [], "pattern": "a{1,}", "max_chars": 9}, "may find more than 9"),
+        ({"detect": [], "pattern": "a", "max_chars": 0}, "max_chars"),
+        ({"max_chars": 9}, "it has none"),
         ({"detect": []}, "looks for nothing"),
         ({"on": []}, "looks nowhere"),
         ({"on": ["tool_arguments"]}, "arguments cannot be redacted"),
@@ -293,19 +305,23 @@ def test_blocked_arguments_are_neither_kept_nor_shown_nor_sent_again() -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("action", ["redact", "block"])
+@pytest.mark.parametrize("action", ["redact", "block", "ask"])
 def test_nothing_hides_between_blocks_or_in_their_fields(action: str) -> None:
     async def scenario() -> None:
         model = ScriptedModel(["fine"], cycle=True)
         split = (Text(text=f"my key is {KEY[:9]}"), Text(text=KEY[9:]))
         paper = Document(source=UrlSource(url=f"https://x.example/{KEY}"), title=f"of {KEY}")
+        used = ToolUse(id="c", name="x", input={"data": KEY})
+        inside = ToolResultContent(tool_use_id="c", content=(used,))
         async with AgentRuntime([guarded(model, action, "input")]) as runtime:
-            for number, content in enumerate((split, (Text(text="see"), paper))):
+            for number, content in enumerate(
+                (split, (Text(text="see"), paper), (used,), (inside,))
+            ):
                 thread_id = f"t{number}"
-                await runtime.run("a", list(content), thread_id=thread_id)
+                result = await runtime.run("a", list(content), thread_id=thread_id)
                 kept = await runtime.messages(thread_id)
-                assert KEY not in kept[0].message.text
-                assert KEY not in repr(kept)
+                assert result.is_waiting is (action == "ask")
+                assert action == "ask" or KEY not in kept[0].message.text + repr(kept)
         assert KEY not in repr(model.requests)
 
     asyncio.run(scenario())
@@ -348,3 +364,25 @@ def test_a_review_that_cannot_be_held_lets_nothing_pass() -> None:
     run, _, _ = played(agent, f"my key is {KEY}")
     assert isinstance(run.termination, Blocked)
     assert not model.requests
+
+
+def test_whoever_writes_like_a_guardrail_is_not_taken_for_one() -> None:
+    said = "[blocked by guardrail 'keys': none]"
+    run, texts, _ = played(guarded(ScriptedModel([said]), "redact", "input", "output"), said)
+    assert isinstance(run.termination, NaturalEnd)
+    assert texts == [said, said]
+
+
+def test_a_tool_may_have_an_argument_of_any_name() -> None:
+    @as_tool(effect="none")
+    async def mend(guardrail: str) -> str:
+        """Mend it."""
+        ran.append(guardrail)
+        return "done"
+
+    model = ScriptedModel([ToolCalls([("mend", {"guardrail": "left"})]), "done"])
+    rule = {"name": "keys", "on": ["tool_arguments"], "action": "block", "detect": ["secrets"]}
+    config = {"guardrails": {"rules": [rule]}}
+    agent = Agent("a", model=model, tools=[mend], plugins=[GuardrailsPlugin()], config=config)
+    played(agent, "go")
+    assert ran == ["left"]

@@ -6,8 +6,17 @@ from typing import Any
 import mcp_types as types
 import pytest
 from tests.extensions.mcp_servers.desk import Desk, tool
-from tests.extensions.mcp_servers.worlds import calls, events, local, playing, results, status
+from tests.extensions.mcp_servers.worlds import (
+    BOUND_S,
+    calls,
+    events,
+    local,
+    playing,
+    results,
+    status,
+)
 
+from awaken import Agent, AgentRuntime
 from awaken.contracts.events import ActivitySnapshot
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.messages import ToolCall
@@ -15,8 +24,10 @@ from awaken.contracts.specs import AgentSpec
 from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tool_results import ToolStatus
 from awaken.contracts.tracing import CURRENT_TRACE, TraceContext
+from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.mcp import McpLimits, McpPlugin, Root, ServerState
-from awaken.testing import ToolCalls
+from awaken.extensions.skills import SkillsPlugin
+from awaken.testing import ScriptedModel, ToolCalls
 
 both_eras = pytest.mark.parametrize("era", ["auto", "legacy"])
 
@@ -263,6 +274,43 @@ def test_prompts_are_skills() -> None:
             assert (skill.name, skill.arguments[0].name) == ("mcp:desk:greet", "who")
             assert source.skills() is source.skills()
             assert await source.render(skill.name, {"who": "Ada"}) == "Greet Ada warmly."
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {"servers": ["one"]},
+        {"exclude": ["mcp__two__gr?et"]},
+        {"allow": ["mcp__one__{greet,say}"]},
+    ],
+)
+def test_an_agent_takes_up_the_prompts_of_its_own_servers_only(section: Any) -> None:
+    def take(*servers: str) -> ToolCalls:
+        arguments = {"who": "Ada"}
+        return ToolCalls(
+            [("skill", {"skill": f"mcp:{it}:greet", "arguments": arguments}) for it in servers]
+        )
+
+    async def scenario() -> None:
+        mcp = McpPlugin([local(Desk(), "one"), local(Desk(), "two")])
+        plugins = [SkillsPlugin(sources=[mcp.skills()]), mcp, HandoffPlugin({"b": "all"})]
+        hand_over = ToolCalls([("transfer_to_agent", {"agent_id": "b"})])
+        model, other = ScriptedModel([take("one", "two"), hand_over]), ScriptedModel(["done"])
+        two = {"mcp": {"servers": ["two"]}}
+        a = Agent("a", model=model, plugins=plugins, config={"mcp": section})
+        b = Agent("b", model=other, plugins=plugins, config=two)
+        async with asyncio.timeout(BOUND_S), AgentRuntime([a, b]) as runtime:
+            given, withheld, _ = await results(runtime)
+        assert given.data["status"] == "active"
+        assert "unknown_skill" in str(withheld)
+        assert "Greet Ada warmly." in repr(model.requests[1].messages)
+        first, last = repr(model.requests[0].messages), repr(other.requests[0].messages)
+        assert ("mcp:one:greet" in first, "mcp:two:greet" in first) == (True, False)
+        # What somebody else took up is not for an agent that may not have it.
+        assert "Greet Ada warmly." not in last
+        assert "mcp:two:greet</name>" in last
 
     asyncio.run(scenario())
 

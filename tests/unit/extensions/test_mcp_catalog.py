@@ -1,5 +1,6 @@
 """What a server offers becomes tools: named, checked, pinned, and kept while unchanged."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -8,7 +9,16 @@ from awaken.contracts.errors import DuplicateRegistration, InvalidPluginConfig, 
 from awaken.contracts.secrets import RedactedString
 from awaken.contracts.specs import AgentSpec
 from awaken.contracts.tools import InvalidArguments, ToolEffect
-from awaken.extensions.mcp import Http, InProcess, McpLimits, McpPlugin, McpServer, Restart, Stdio
+from awaken.extensions.mcp import (
+    ClientCredentials,
+    Http,
+    InProcess,
+    McpLimits,
+    McpPlugin,
+    McpServer,
+    Restart,
+    Stdio,
+)
 from awaken.extensions.mcp.catalog import Catalog, Listing, OfferedTool, catalog_of, tool_id
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -146,21 +156,54 @@ def test_backoff_doubles_up_to_its_cap_and_jitter_adds_up_to_half() -> None:
     assert Restart().delay_ms(1, 1.0) == 1500
 
 
+WEB = "https://x.example/mcp"
+ISSUED = {"client_id": "c", "issuer": "https://i.example", "secret": "s3cr"}
+
+
 @pytest.mark.parametrize(
-    "fields",
+    ("fields", "named"),
     [
-        {"name": ""},
-        {"name": "ü"},
-        {"call_ms": 0},
-        {"transport": Stdio(command=" ")},
-        {"restart": Restart(failures=0)},
-        {"limits": McpLimits(pages=-1)},
+        ({"name": ""}, "its name"),
+        ({"name": "ü"}, "its name"),
+        ({"name": 7}, "7' is invalid.*name"),
+        ({"call_ms": 0}, "call_ms"),
+        ({"call_ms": "60"}, "call_ms"),
+        ({"transport": Stdio(command=" ")}, "command"),
+        ({"transport": "npx foo"}, "transport"),
+        ({"transport": {"type": "stdio", "command": "x"}}, "transport"),
+        ({"transport": Stdio(command="x", args="-c true")}, "transport.args"),
+        ({"transport": Stdio(command="x", env={"KEY": "s3cr"})}, "transport.env"),
+        ({"transport": Stdio(command="x", cwd=object())}, "transport.cwd"),
+        ({"transport": Http(url=WEB, headers={"a": "s3cr"})}, "RedactedString.*transport.headers"),
+        ({"transport": Http(url=WEB, oauth=ClientCredentials(**ISSUED))}, "transport.oauth.secret"),
+        ({"transport": Http(url="ftp://x.example/mcp")}, "http or https"),
+        ({"transport": Http(url="https://[x")}, "malformed"),
+        ({"transport": Http(url="https:///mcp")}, "with a host"),
+        ({"restart": Restart(failures=0)}, "failures"),
+        ({"restart": Restart(cap_ms=-1)}, "cap_ms"),
+        ({"restart": Restart(stable_ms=-1)}, "restart"),
+        ({"limits": McpLimits(pages=-1)}, "limits"),
+        ({"pin": "sometimes"}, "pin"),
     ],
 )
-def test_a_server_that_could_never_work_is_refused_when_it_is_named(fields: Any) -> None:
+def test_a_server_that_could_never_work_is_refused_when_it_is_named(
+    fields: Any, named: str
+) -> None:
     config = McpServer(**{"name": "s", "transport": Stdio(command="x"), **fields})
-    with pytest.raises(InvalidSpec):
+    with pytest.raises(InvalidSpec, match=f"MCP server '.*{named}") as refused:
         McpPlugin([config])
+    assert "s3cr" not in str(refused.value)
+
+
+def test_a_server_in_this_process_is_an_object_that_nobody_looks_into() -> None:
+    @dataclass
+    class Knot:
+        itself: Any = None
+
+    knot = Knot()
+    knot.itself = knot
+    (known,) = McpPlugin([McpServer(name="s", transport=InProcess(server=knot))]).status()
+    assert known.transport == "in_process"
 
 
 def test_two_servers_cannot_share_the_names_of_their_tools() -> None:
@@ -171,7 +214,8 @@ def test_two_servers_cannot_share_the_names_of_their_tools() -> None:
 
 def test_an_agent_that_names_an_unknown_server_or_a_bad_glob_is_refused() -> None:
     plugin = McpPlugin([server()])
-    for section in ({"servers": ["nobody"]}, {"allow": [""]}, {"sorvers": []}):
+    globs = ({"allow": [""]}, {"allow": ["mcp__{a,b"]}, {"exclude": ["mcp__[a"]})
+    for section in ({"servers": ["nobody"]}, {"sorvers": []}, *globs):
         agent = AgentSpec(id="a", model_id="m", sections={"mcp": section})
         with pytest.raises(InvalidPluginConfig):
             plugin.prepare(agent, {})

@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 import uvicorn
+from aiohttp import ThreadedResolver
 from tests.extensions.mcp_servers.desk import Desk
 from tests.extensions.mcp_servers.worlds import BOUND_S, calls, playing, results, status
+from tests.resting import resting
 
 from awaken.contracts.secrets import RedactedString
 from awaken.extensions.mcp import Http, McpPlugin, McpServer, Restart, ServerState
@@ -62,15 +65,20 @@ def remote(url: str, **more: Any) -> McpServer:
 
 
 @pytest.mark.parametrize(("era", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
-def test_a_server_is_called_with_its_credentials_in_both_eras(era: Any, version: str) -> None:
+def test_a_server_is_called_with_its_credentials_in_both_eras(
+    era: Any, version: str, tmp_path: Path
+) -> None:
     async def scenario() -> None:
+        path, turn = tmp_path / "a.db", calls("mcp__desk__say", text="hi")
         watched = Watched(Desk().server.streamable_http_app())
         async with serving(watched) as url:
             plugin = McpPlugin([remote(f"{url}/mcp", protocol=era)])
-            async with playing(plugin, calls("mcp__desk__say", text="hi"), "done") as (runtime, _):
+            async with playing(plugin, turn, "done", store=f"sqlite:///{path}") as (runtime, _):
                 assert status(plugin).protocol_version == version
                 (result,) = await results(runtime)
                 assert result.data == "say: hi"
+        assert b"say: hi" in resting(path)
+        assert TOKEN.encode() not in resting(path)
         assert {it.get(b"authorization") for it in watched.seen} == {TOKEN.encode()}
 
     asyncio.run(scenario())
@@ -97,12 +105,31 @@ def test_a_private_address_is_refused_unless_it_is_allowed() -> None:
     async def scenario() -> None:
         watched = Watched(Desk().server.streamable_http_app())
         async with serving(watched) as url:
-            http = Http(url=f"{url}/mcp")
-            plugin = McpPlugin([McpServer(name="desk", transport=http, restart=NEVER)])
+            plugin = McpPlugin([McpServer(name="desk", transport=Http(url=f"{url}/mcp"))])
             async with playing(plugin, "done"):
-                assert status(plugin).state is ServerState.FAILED
-                assert "not public" in (status(plugin).last_error or "")
+                # It is not tried again: the address stays what it is.
+                assert (status(plugin).state, status(plugin).attempts) == (ServerState.FAILED, 1)
+                told = status(plugin).last_error or ""
+                assert "its address is not public; if" in told
+                assert "allow_private=True" in told
         assert watched.seen == []
+
+    asyncio.run(scenario())
+
+
+def test_a_name_that_turns_out_to_be_private_names_the_way_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def private(_self: Any, host: str, port: int = 0, family: Any = 0) -> Any:
+        known = {"hostname": host, "port": port, "family": family, "proto": 0, "flags": 0}
+        return [{"host": "10.0.0.1", **known}]
+
+    async def scenario() -> None:
+        monkeypatch.setattr(ThreadedResolver, "resolve", private)
+        http = Http(url="https://desk.example/mcp")
+        plugin = McpPlugin([McpServer(name="desk", transport=http, restart=NEVER)])
+        async with playing(plugin, "done"):
+            assert "allow_private=True" in (status(plugin).last_error or "")
 
     asyncio.run(scenario())
 
@@ -119,10 +146,14 @@ def test_a_question_over_http_is_told_to_the_call_that_it_came_with() -> None:
                 book, visit = tickets["mcp__desk__book"], tickets["mcp__desk__visit"]
                 assert "How many" in book.suspension.message
                 assert "Log in" in visit.suspension.message
-                await runtime.decide(visit.ticket_id)
-                await runtime.decide(book.ticket_id, result={"seats": 4})
+                # Together, so that both calls go on side by side.
+                seats = {"result": {"seats": 4}}
+                await runtime.decide_all({visit.ticket_id: {}, book.ticket_id: seats})
                 ended = await runtime.wait(waiting.run_id, timeout_ms=BOUND_S * 1000)
                 assert ended.text == "done"
+                messages = [it.message for it in await runtime.messages("t")]
+                told = [it.text for it in messages if it.tool_call_id]
+                assert told == ["accept {'seats': 4}", "visited accept"]
         assert "booked accept" in desk.done
 
     asyncio.run(scenario())

@@ -3,9 +3,11 @@
 import asyncio
 from typing import Any
 
+import mcp_types as types
 import pytest
-from tests.extensions.mcp_servers.desk import FORM, Desk
-from tests.extensions.mcp_servers.worlds import BOUND_S, calls, local, playing, until
+from mcp.shared.exceptions import UrlElicitationRequiredError
+from tests.extensions.mcp_servers.desk import FORM, Desk, tool
+from tests.extensions.mcp_servers.worlds import BOUND_S, calls, local, playing, results, until
 
 from awaken.contracts.suspension import DecisionAction
 from awaken.extensions.mcp import McpLimits, McpPlugin, ServerState
@@ -140,5 +142,55 @@ def test_a_question_without_a_usable_form_is_refused(era: Any) -> None:
         async with playing(plugin, calls("mcp__desk__book"), "done") as (runtime, _):
             ended = await runtime.run("a", "go", thread_id="t")
             assert ended.text == "done"
+
+    asyncio.run(scenario())
+
+
+def entrance(desk: Desk, url: str = "https://x.example/in") -> None:
+    """A tool of the older era that is refused with an error until somebody has visited a page."""
+
+    async def enter(_context: Any, params: Any) -> str:
+        assert params.input_responses is None
+        if desk.done.count("enter") == 1:
+            asked = types.ElicitRequestURLParams(message="Log in", url=url, elicitation_id="e1")
+            raise UrlElicitationRequiredError([asked])
+        return "entered"
+
+    desk.extra, desk._enter = [tool("enter")], enter
+
+
+@pytest.mark.parametrize("is_yes", [True, False])
+def test_an_error_that_asks_for_a_visit_is_a_ticket_and_the_call_is_made_again_after_it(
+    is_yes: bool,
+) -> None:
+    async def scenario() -> None:
+        desk = Desk()
+        entrance(desk)
+        plugin = McpPlugin([local(desk, protocol="legacy")])
+        async with playing(plugin, calls("mcp__desk__enter"), "done") as (runtime, _):
+            waiting = await runtime.run("a", "go", thread_id="t")
+            (ticket,) = await runtime.tickets("t")
+            assert "https://x.example/in" in ticket.suspension.message
+            assert ticket.suspension.response_schema is None
+            decision = {} if is_yes else {"action": DecisionAction.CANCEL}
+            text = await answered(runtime, waiting.run_id, **decision)
+        assert (text == "entered", desk.done.count("enter")) == (is_yes, 1 + is_yes)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("url", "may_ask"), [("https://x.example/in", False), ("javascript:alert(1)", True)]
+)
+def test_an_error_that_asks_for_what_it_may_not_have_stays_an_error(
+    url: str, may_ask: bool
+) -> None:
+    async def scenario() -> None:
+        desk = Desk()
+        entrance(desk, url)
+        plugin = McpPlugin([local(desk, protocol="legacy", elicitation=may_ask)])
+        async with playing(plugin, calls("mcp__desk__enter"), "done") as (runtime, _):
+            (result,) = await results(runtime)
+            assert result.metadata["code"] == "mcp_question_refused"
 
     asyncio.run(scenario())

@@ -1,20 +1,26 @@
 """Spans of runs, models and tools: in the right place, with the right ids, each run its own."""
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import pytest
 from opentelemetry import trace
+from opentelemetry._logs import NoOpLoggerProvider
+from opentelemetry.metrics import NoOpMeterProvider
+from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.trace import SpanKind, StatusCode
 from tests.extensions.telemetry_world import Telemetry, is_below, said, traceparent
 
 from awaken import Agent, AgentRuntime, Phase, Plugin, PluginRegistrar, ToolContext, tool
 from awaken.contracts.errors import InvalidSpec
+from awaken.contracts.identity import RunIdentity
 from awaken.contracts.inference import InferenceOverride, InferenceRequest, StopReason, TokenUsage
 from awaken.contracts.model_errors import Overloaded
+from awaken.contracts.specs import AgentSpec
 from awaken.contracts.tracing import CURRENT_TRACE, trace_of
 from awaken.extensions.handoff import HandoffPlugin
-from awaken.extensions.observability import ObservabilityPlugin
+from awaken.extensions.observability import ObservabilityPlugin, Providers
 from awaken.testing import ScriptedModel, ToolCalls, Turn
 
 GIVEN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -70,7 +76,6 @@ def test_a_run_its_model_calls_and_its_tools_are_one_tree() -> None:
         "gen_ai.agent.name": "adder",
         "gen_ai.agent.description": "Adds.",
         "gen_ai.conversation.id": "t1",
-        "gen_ai.request.model": "adder:model",
         "gen_ai.response.finish_reasons": ("stop",),
         "gen_ai.usage.input_tokens": 20,
         "gen_ai.usage.output_tokens": 40,
@@ -350,10 +355,39 @@ def test_watching_an_answer_that_was_cut_off_does_not_change_what_the_run_does()
     assert requests[0] == requests[1]
 
 
-def test_nobody_is_told_anything_without_a_provider_or_when_an_agent_is_not_watched() -> None:
+def test_providers_that_do_nothing_make_no_instrument_and_one_that_listens_does() -> None:
+    silent = Providers(
+        tracers=trace.NoOpTracerProvider(), meters=NoOpMeterProvider(), loggers=NoOpLoggerProvider()
+    )
+    asked = RunIdentity(thread_id="t", run_id="r"), AgentSpec(id="a", model_id="m")
+    assert ObservabilityPlugin(providers=silent)._instrument(*asked) is None
+    for one in ({"tracers": Telemetry().tracers}, {"meters": MeterProvider()}):
+        heard = dataclasses.replace(silent, **one)
+        assert ObservabilityPlugin(providers=heard)._instrument(*asked) is not None
+
+
+def test_metrics_that_cannot_be_recorded_leave_every_span_ended() -> None:
+    class Broken(NoOpMeterProvider):
+        def get_meter(self, *_: Any, **__: Any) -> Any:
+            return self
+
+        def create_histogram(self, *_: Any, **__: Any) -> Any:
+            return self
+
+        def record(self, *_: Any, **__: Any) -> None:
+            raise RuntimeError("no room")
+
     seen = Telemetry()
-    plugin = ObservabilityPlugin()
-    run([Agent("a", model=ScriptedModel(["Hi."]))], plugin, "a", "go")
+    plugin = ObservabilityPlugin(providers=Providers(tracers=seen.tracers, meters=Broken()))
+    model = ScriptedModel([ToolCalls([("add", {"a": 1, "b": 2})]), "Three."])
+    run([Agent("a", model=model, tools=[add])], plugin, "a", "go")
+    assert [it.name.split()[0] for it in seen.spans] == [
+        "invoke_agent", "chat", "execute_tool", "chat",
+    ]  # fmt: skip
+
+
+def test_nobody_is_told_anything_when_an_agent_is_not_watched() -> None:
+    seen = Telemetry()
     unwatched = Agent(
         "a", model=ScriptedModel(["Hi."]), config={"observability": {"is_watched": False}}
     )

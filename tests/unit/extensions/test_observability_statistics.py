@@ -1,4 +1,4 @@
-"""Statistics of a process: exact counts, fair percentiles, a window that moves, bounded memory."""
+"""Statistics of a process: exact counts, close percentiles, a window that moves, bounded memory."""
 
 import asyncio
 import random
@@ -14,7 +14,6 @@ from awaken.extensions.observability.statistics import (
     BUCKETS,
     NAMES_MAX,
     OTHER,
-    SAMPLES_MAX,
 )
 from awaken.testing import FakeClock, ScriptedModel, ToolCalls
 
@@ -30,12 +29,12 @@ class Stopwatch:
 
 
 class World:
-    """Statistics with time and luck of its own."""
+    """Statistics with time of its own."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.watch = Stopwatch()
-        self.statistics = RuntimeStatistics(self.clock, random.Random(7), self.watch)
+        self.statistics = RuntimeStatistics(self.clock, self.watch)
 
     def took(self, ms: float, name: str = "t", *, is_error: bool = False) -> None:
         """Something took so long."""
@@ -46,37 +45,48 @@ class World:
         return self.statistics.snapshot().tools[name]
 
 
-def test_percentiles_and_counts_are_exact_while_every_sample_is_kept() -> None:
+def close_to(ms: float) -> Any:
+    return pytest.approx(ms, rel=0.021)
+
+
+def test_counts_are_exact_and_percentiles_at_most_two_percent_off() -> None:
     world = World()
     for ms in random.Random(1).sample(range(1, 101), 100):
         world.took(ms, is_error=ms > 90)
     found = world.of()
     assert (found.count, found.errors, found.mean_ms) == (100, 10, 50.5)
-    assert (found.p50_ms, found.p95_ms, found.p99_ms) == (50, 95, 99)
+    told = (found.p50_ms, found.p95_ms, found.p99_ms)
+    assert told == (close_to(50), close_to(95), close_to(99))
 
 
-def test_very_many_are_sampled_fairly_and_counted_exactly() -> None:
+@pytest.mark.parametrize("ms", [0, 1e-9, 1e12])
+def test_a_duration_without_measure_is_one_of_the_shortest_or_longest(ms: float) -> None:
+    world = World()
+    world.took(ms)
+    world.took(-ms)
+    assert world.of().count == 2
+    assert world.of().p50_ms <= 0.001
+    assert world.of().p99_ms <= BUCKETS * BUCKET_MS * 1.04
+
+
+def test_very_many_durations_take_no_more_room_than_there_are_bins() -> None:
     world = World()
     for number in range(20_000):
-        world.took(number / 20)
-    found = world.of()
-    assert found.count == 20_000
-    assert found.mean_ms == pytest.approx(499.975, abs=0.01)
-    assert found.p50_ms == pytest.approx(500, abs=60)
-    assert found.p99_ms == pytest.approx(990, abs=20)
+        world.took(1.001**number)
     (bucket,) = world.statistics.tools["t"]._buckets
-    assert len(bucket.samples) == SAMPLES_MAX
+    assert bucket.count == 20_000
+    assert len(bucket.bins) < 800
 
 
-def test_a_busy_bucket_weighs_as_much_as_it_counted() -> None:
+def test_every_bucket_weighs_as_much_as_it_counted() -> None:
     world = World()
-    for _ in range(SAMPLES_MAX * 9):
+    for _ in range(900):
         world.took(10)
     world.clock.advance(BUCKET_MS)
-    for _ in range(SAMPLES_MAX):
+    for _ in range(100):
         world.took(1000)
     found = world.of()
-    assert (found.p50_ms, found.p95_ms) == (10, 1000)
+    assert (found.p50_ms, found.p95_ms) == (close_to(10), close_to(1000))
 
 
 def test_what_is_older_than_a_day_no_longer_counts() -> None:
@@ -86,7 +96,7 @@ def test_what_is_older_than_a_day_no_longer_counts() -> None:
     world.took(3)
     assert world.of().count == 2
     world.clock.advance(BUCKET_MS)
-    assert (world.of().count, world.of().p50_ms) == (1, 3)
+    assert (world.of().count, world.of().p50_ms) == (1, close_to(3))
     world.clock.advance(BUCKET_MS * BUCKETS)
     assert world.statistics.snapshot().tools == {}
     for _ in range(BUCKETS * 2):

@@ -14,12 +14,20 @@ from tests.server.acp_world import Editor, editing
 from tests.server.mcp_world import RawClient, both_eras
 from tests.server.serving import serving
 
-from awaken import Agent, AgentRuntime, RemoteEndpoint, RunRequest
+from awaken import Agent, AgentRuntime, RemoteEndpoint, RunFailed, RunRequest
+from awaken.bootstrap.providers import Connections, ProviderClient
+from awaken.contracts.addresses import server_of
 from awaken.contracts.dispatch import InputMode
 from awaken.contracts.messages import user
 from awaken.contracts.models import ProviderSpec
 from awaken.contracts.tracing import CURRENT_TRACE, TraceContext, trace_in, trace_of
-from awaken.testing import ScriptedModel, ToolCalls
+from awaken.providers.anthropic.decode import AnthropicDecoder
+from awaken.providers.bedrock.client import BedrockClient
+from awaken.providers.bridge.client import BridgeClient
+from awaken.providers.gemini.decode import GeminiDecoder
+from awaken.providers.openai_chat.decode import ChatDecoder
+from awaken.providers.openai_responses.decode import ResponsesDecoder
+from awaken.testing import FakeModelServer, ScriptedModel, ToolCalls
 
 GIVEN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 STATE = "vendor=value"
@@ -192,6 +200,88 @@ def test_a_request_to_a_model_carries_the_span_of_its_call_or_the_trace_of_the_r
     assert first["tracestate"] == STATE
     assert (second["traceparent"], second["tracestate"]) == (GIVEN, STATE)
     assert "traceparent" not in third
+
+
+FORMATS = {
+    "openai_chat": ("/v1", "chatcmpl-1", "m"),
+    "openai_responses": ("/v1", "resp_1", "m"),
+    "anthropic": ("", "msg_1", "m"),
+    "gemini": ("/v1beta", "resp-1", "fake"),
+}
+
+
+@pytest.mark.parametrize("adapter", FORMATS)
+def test_a_call_over_http_names_its_server_and_what_the_vendor_calls_the_answer(
+    adapter: str,
+) -> None:
+    path, answer_id, model = FORMATS[adapter]
+    seen, gone = Telemetry(), list[str]()
+
+    async def scenario() -> None:
+        async with FakeModelServer(["Hi."]) as server:
+            gone.append(server.url)
+            spec = ProviderSpec(id="v", adapter=adapter, base_url=server.url + path, api_key="k")
+            agent = Agent("a", model="v:m", config={"retry": {"max_retries": 0}})
+            runtime = AgentRuntime([agent], providers={"v": spec}, everywhere=[seen.plugin()])
+            await runtime.__aenter__()
+            await runtime.run("a", "hi")
+        with pytest.raises(RunFailed):
+            await runtime.run("a", "hi")
+        await runtime.__aexit__(None, None, None)
+
+    bounded(scenario())
+    answered, failed = (said(it) for it in seen.named("chat m"))
+    for chat in (answered, failed):
+        assert f"http://{chat['server.address']}:{chat['server.port']}" == gone[0]
+    assert (answered["gen_ai.response.id"], answered["gen_ai.response.model"]) == (answer_id, model)
+    assert "gen_ai.response.id" not in failed
+
+
+@pytest.mark.parametrize(
+    ("decoder", "data"),
+    [
+        (AnthropicDecoder(), {"type": "message_start", "message": {"id": 7, "model": {"a": []}}}),
+        (ChatDecoder(), {"id": "", "model": 7, "choices": [{"delta": {"content": "x"}}]}),
+        (ResponsesDecoder(), {"type": "response.completed", "response": {"id": [], "model": 7}}),
+        (GeminiDecoder(), {"modelVersion": {}, "candidates": [{"finishReason": "STOP"}]}),
+    ],
+)
+def test_a_vendor_that_calls_its_answer_nothing_is_read_all_the_same(
+    decoder: Any, data: Any
+) -> None:
+    decoder.take(json.dumps(data).encode())
+    assert decoder.vendor is None
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port"),
+    [
+        ("https://api.example/v1", "api.example", 443),
+        ("http://ann:secret@api.example", "api.example", 80),
+        ("https://[::1]:8443/", "::1", 8443),
+        ("https://api.example:99999", None, None),
+        ("/usr/bin/coder", None, None),
+        ("coder:run", None, None),
+        (None, None, None),
+    ],
+)
+def test_a_server_is_what_a_url_names_and_nothing_else_of_it(
+    url: str | None, host: str | None, port: int | None
+) -> None:
+    found = server_of(url)
+    assert (found and found.host, found and found.port) == (host, port)
+
+
+def test_clients_say_which_server_they_ask_as_far_as_they_know() -> None:
+    pool: Any = object()
+    cloud = {"region": "eu-west-1"}
+    bedrock = BedrockClient(ProviderSpec(id="b", adapter="bedrock", adapter_options=cloud), pool)
+    assert bedrock.server == server_of("https://bedrock-runtime.eu-west-1.amazonaws.com")
+    assert BridgeClient(ProviderSpec(id="p", adapter="bridge")).server is None
+    own = ProviderSpec(id="p", adapter="bridge", base_url="http://127.0.0.1:9/v1")
+    assert BridgeClient(own).server == server_of("http://127.0.0.1:9")
+    unusable = ProviderSpec(id="b", adapter="bedrock", adapter_options={"region": "no/where"})
+    assert ProviderClient(unusable, Connections()).server is None
 
 
 def test_a_run_at_another_server_is_below_the_run_that_asked_for_it() -> None:

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from awaken.contracts.permissions import PermissionScope, ToolBehavior
-from awaken.extensions.permission.rules import Rule, RuleSet, decide, hidden_tools
-from awaken.extensions.permission.state import (
+from awaken.contracts.remembered import (
     ANSWERS_MAX,
     RememberedAnswer,
     answers_after,
 )
+from awaken.extensions.permission.rules import Rule, RuleSet, decide, hidden_tools
 from awaken.patterns import call_of, parse_pattern
 
 ALLOW, ASK, DENY = ToolBehavior.ALLOW, ToolBehavior.ASK, ToolBehavior.DENY

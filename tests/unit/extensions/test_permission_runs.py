@@ -29,13 +29,13 @@ from awaken.contracts.permissions import TOOL_GRANTS, ToolGrant
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import Suspend, ToolGateContext
 from awaken.contracts.profile import GLOBAL_SCOPE
+from awaken.contracts.remembered import SHARED_ANSWERS, THREAD_ANSWERS
 from awaken.contracts.suspension import SuspendTicket, Suspension, Ticket
 from awaken.contracts.tool_results import ToolStatus
 from awaken.contracts.tools import ToolDescriptor
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.permission import PermissionPlugin
 from awaken.extensions.permission.standing import Standing
-from awaken.extensions.permission.state import SHARED_ANSWERS, THREAD_ANSWERS
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import ScriptedModel, ToolCalls
@@ -368,7 +368,7 @@ def test_always_works_for_tools_whose_names_are_no_patterns(name: str, action: s
 
 @pytest.mark.parametrize(
     ("pattern", "is_remembered"),
-    [("Bash(ls *)", True), ("*", True), ("Bash(rm *)", False), ("Bash(", False), ("Read", False)],
+    [("Bash(ls *)", True), ("*", True), ("Bash(rm *)", False), ("Read", False)],
 )
 @pytest.mark.parametrize("action", ["resume", "cancel"])
 def test_a_pattern_that_does_not_mean_the_asked_call_is_not_remembered(
@@ -548,7 +548,7 @@ def test_a_grant_counts_again_when_its_agent_does() -> None:
 
 
 @pytest.mark.parametrize("action", ["resume", "cancel"])
-@pytest.mark.parametrize("pattern", ["*", "/.*/", "B*", "(Bash|Read|Write)"])
+@pytest.mark.parametrize("pattern", ["*", "/.*/", "B*", "/Bash|Read|Write/"])
 def test_an_answer_with_a_pattern_is_about_the_tool_that_was_shown(
     action: str, pattern: str
 ) -> None:

@@ -10,10 +10,10 @@ import pytest
 from awaken import Agent, AgentRuntime, RunResult, tool
 from awaken.contracts.errors import AlreadyDecided, AwakenError, InvalidInput, UnknownTicket
 from awaken.contracts.lifecycle import Suspended
+from awaken.contracts.remembered import THREAD_ANSWERS
 from awaken.contracts.suspension import Ticket
 from awaken.contracts.tools import ToolDescriptor
 from awaken.extensions.permission import PermissionPlugin
-from awaken.extensions.permission.state import THREAD_ANSWERS
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import ScriptedModel, ToolCalls
 
@@ -214,6 +214,10 @@ MALFORMED: list[dict[str, Any]] = [
     {"remember": {"pattern": "*"}},
     {"remember": "ever"},
     {"remember": {"scope": "run", "pattern": 7}},
+    {"remember": {"scope": "run", "pattern": "((("}},
+    {"remember": {"scope": "run", "pattern": "Bash("}},
+    {"remember": {"scope": "run", "pattern": ""}},
+    {"action": "cancel", "remember": {"scope": "project", "pattern": 'Bash(command =~ "(")'}},
     {"decided_by": 7},
 ]
 
@@ -278,8 +282,6 @@ REACHES: list[dict[str, str]] = [
     {"scope": "thread", "pattern": "Bash"},
     {"scope": "run", "pattern": "Write"},
     {"scope": "run", "pattern": "Bash(rm *)"},
-    {"scope": "run", "pattern": "Bash("},
-    {"scope": "run", "pattern": ""},
 ]
 
 

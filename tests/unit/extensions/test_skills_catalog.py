@@ -3,6 +3,7 @@
 import pytest
 
 from awaken.contracts.skills import Skill, SkillArgument
+from awaken.contracts.specs import AgentSpec
 from awaken.extensions.skills.catalog import USAGE, catalog_text
 from awaken.extensions.skills.config import SkillsConfig
 from awaken.extensions.skills.given import GivenSkills
@@ -71,7 +72,7 @@ def test_the_budget_holds_and_no_character_is_cut(character: str, max_chars: int
 
 def test_the_same_message_is_given_until_the_skills_change() -> None:
     library = SkillLibrary([GivenSkills(Skill(name="a", description="d", body="b"))])
-    agent = AgentSkills(library, SkillsConfig())
+    agent = AgentSkills(library, SkillsConfig(), AgentSpec(id="a", model_id="m"))
     first = agent.catalogs()
     assert first is not None
     assert agent.catalogs() is first
@@ -97,6 +98,6 @@ def test_only_what_the_agent_may_have_is_listed(config: SkillsConfig, shown: str
             )
         ]
     )
-    messages = AgentSkills(library, config).catalogs()
+    messages = AgentSkills(library, config, AgentSpec(id="a", model_id="m")).catalogs()
     text = "".join(it.content[0].text for it in messages)
     assert "".join(name for name in "abc" if f"<name>{name}</name>" in text) == shown

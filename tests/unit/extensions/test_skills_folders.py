@@ -71,6 +71,12 @@ def test_roots_must_be_there_and_have_no_skill_twice(tmp_path: Path) -> None:
         SkillsPlugin()
     with pytest.raises(InvalidSpec, match="no directory"):
         SkillsPlugin(tmp_path / "nowhere")
+    for wrong in (-1, 0, float("nan"), float("inf"), "5", True, None):
+        with pytest.raises(InvalidSpec, match="refresh_s"):
+            SkillsPlugin(tmp_path / "a", refresh_s=wrong)  # type: ignore[arg-type]
+    for roots, sources in (((5,), ()), ((), [5]), ((), 5), ((), "abc")):
+        with pytest.raises(InvalidSpec, match=r"not (int|str)"):
+            SkillsPlugin(*roots, sources=sources)  # type: ignore[arg-type]
     with pytest.raises(InvalidSpec, match="'pdf'"):
         SkillsPlugin(tmp_path / "a", tmp_path / "b")
     given = GivenSkills(Skill(name="pdf", description="d", body="b"))
@@ -218,6 +224,53 @@ def test_an_open_plugin_sees_changes_by_itself_and_a_closed_one_leaves_nothing(
         assert len(asyncio.all_tasks()) == 1
 
     asyncio.run(scenario())
+
+
+def test_a_look_that_fails_is_logged_and_the_next_one_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        write_skill(tmp_path, "one")
+        plugin = SkillsPlugin(tmp_path, refresh_s=0.01)
+        scan, failures = plugin._library.scan, [MemoryError("no room")]
+
+        def failing() -> bool:
+            if failures:
+                raise failures.pop()
+            return scan()
+
+        monkeypatch.setattr(plugin._library, "scan", failing)
+        await plugin.open(_Host())
+        write_skill(tmp_path, "two")
+        async with asyncio.timeout(BOUND_S):
+            while len(plugin.skills) < 2:
+                await asyncio.sleep(0)
+        await plugin.close()
+
+    asyncio.run(scenario())
+    assert "could not be looked at" in caplog.text
+    assert "no room" in caplog.text
+
+
+def test_a_skill_that_cannot_be_looked_at_stays_and_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_skill(tmp_path, "locked", "Good.")
+    source = FolderSkills(tmp_path, _Later())
+    (tmp_path / "loop").symlink_to("loop")
+    look = os.lstat
+
+    def lstat(path: str) -> os.stat_result:
+        if "/locked/" in path:
+            raise PermissionError(13, "Permission denied")
+        return look(path)
+
+    monkeypatch.setattr(folders_module.os, "lstat", lstat)
+    write_skill(tmp_path, "new")
+    assert source.scan()
+    assert names(source) == ["locked", "new"]
+    assert [it.partition(":")[0] for it in source.problems] == ["locked", "loop"]
+    assert "Permission denied" in source.problems[0]
 
 
 class Server:

@@ -28,7 +28,7 @@ from awaken.extensions.skills.processes import run_process
 from awaken.extensions.skills.sandbox import SEARCH_PATH, Sandbox
 from awaken.extensions.skills.scripts import script_tool
 
-OPEN = {"network": "allow"}
+OPEN = {"network": "allow", "isolation": "none"}
 NAMESPACE = ["unshare", "--user", "--map-root-user", "true"]
 BOUND_S = 20
 
@@ -66,8 +66,12 @@ def code(result: ToolResult) -> str:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    # Copies are made below: those of other tests come and go meanwhile.
+    place = tmp_path / "copies"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    return Bench(tmp_path / "skills")
 
 
 def leftovers() -> set[str]:
@@ -142,13 +146,13 @@ def test_a_script_that_takes_too_long_is_killed_with_its_children(bench: Bench) 
     before = leftovers()
     assert code(bench.run("a.sh", {**OPEN, "timeout_ms": 300})) == "script_timeout"
     assert leftovers() == before
-    assert not _is_running(f"sleep\x006543.{os.getpid()}")
+    assert not is_running(f"sleep\x006543.{os.getpid()}")
 
 
 def test_children_that_outlive_the_script_are_killed(bench: Bench) -> None:
     bench.write("a.sh", f"sleep 4321.{os.getpid()} & echo done")
     assert bench.run("a.sh", OPEN).data["stdout"] == "done\n"
-    assert not _is_running(f"sleep\x004321.{os.getpid()}")
+    assert not is_running(f"sleep\x004321.{os.getpid()}")
 
 
 def test_a_cancelled_call_leaves_no_process_and_no_copy(bench: Bench) -> None:
@@ -158,14 +162,14 @@ def test_a_cancelled_call_leaves_no_process_and_no_copy(bench: Bench) -> None:
     async def scenario() -> None:
         call = asyncio.create_task(bench.run_async("a.sh", OPEN))
         async with asyncio.timeout(BOUND_S):
-            while not _is_running(f"sleep\x005432.{os.getpid()}"):
+            while not is_running(f"sleep\x005432.{os.getpid()}"):
                 await asyncio.sleep(0)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
 
     asyncio.run(scenario())
-    assert not _is_running(f"sleep\x005432.{os.getpid()}")
+    assert not is_running(f"sleep\x005432.{os.getpid()}")
     assert leftovers() == before
 
 
@@ -230,7 +234,7 @@ def test_without_the_network_a_script_cannot_connect(bench: Bench) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         reached = bench.run("a.py", OPEN, [port])
-        cut_off = bench.run("a.py", {}, [port])
+        cut_off = bench.run("a.py", {"isolation": "none"}, [port])
     assert reached.data["stdout"] == "connected\n"
     if cut_off.status is ToolStatus.ERROR:
         # The platform of this test cannot forbid it: then the script must not have run.
@@ -244,23 +248,31 @@ def test_a_platform_that_cannot_forbid_the_network_runs_nothing_then(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     bench.write("a.sh", "echo through")
-    refused = bench.run("a.sh", {})
+    refused = bench.run("a.sh", {"isolation": "none"})
     assert code(refused) == "unsupported_operation"
-    assert "bubblewrap" in (refused.message or "")
-    assert code(bench.run("a.sh", {"isolation": "none"})) == "unsupported_operation"
+    assert "scripts.network" in (refused.message or "")
 
 
-def test_where_nothing_keeps_a_script_apart_it_runs_only_if_that_was_asked_for(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("network", ["forbid", "allow"])
+def test_without_bubblewrap_a_script_runs_only_if_no_isolation_is_required(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: str
 ) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    # Namespaces are permitted here, but they hide no files.
+    program = tmp_path / "bin" / "unshare"
+    program.parent.mkdir()
+    program.write_text('#!/bin/bash\nwhile [ "$1" != "--" ]; do shift; done; shift\nexec "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
     bench.write("a.sh", "echo through")
-    refused = bench.run("a.sh", OPEN)
+    refused = bench.run("a.sh", {"network": network})
     assert code(refused) == "isolation_unavailable"
     assert "bubblewrap" in (refused.message or "")
     assert "scripts.isolation" in (refused.message or "")
-    apart = {**OPEN, "isolation": "none"}
-    assert bench.run("a.sh", apart).data["stdout"] == "through\n"
+    without = {"network": network, "isolation": "none"}
+    assert bench.run("a.sh", without).data["stdout"] == "through\n"
+    assert code(bench.run("a.sh", {"network": network})) == "isolation_unavailable"
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    assert Bench(tmp_path / "skills").run("a.sh", OPEN).data["stdout"] == "through\n"
 
 
 @pytest.mark.parametrize("means", [0, -1], ids=["strongest", "weakest"])
@@ -271,8 +283,8 @@ def test_a_script_that_is_kept_apart_cannot_read_the_environment_of_the_server(
         pytest.skip("user namespaces are not permitted here")
     possible = sandbox_module._candidates
 
-    def one(network: str) -> list[tuple[str, ...]]:
-        return [[it for it in possible(network) if "unshare" in it[0]][means], *possible(network)]
+    def one(config: ScriptsConfig) -> list[tuple[str, ...]]:
+        return [[it for it in possible(config) if "unshare" in it[0]][means], *possible(config)]
 
     monkeypatch.setattr(sandbox_module, "_candidates", one)
     bench.write("a.sh", 'cat /proc/"$1"/environ /proc/"$PPID"/environ /proc/1/environ; echo done')
@@ -325,23 +337,25 @@ def test_a_bubblewrap_that_is_not_permitted_is_passed_over(
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     bench = Bench(tmp_path / "skills")
     bench.write("a.sh", "echo through")
-    assert code(bench.run("a.sh", {})) == "unsupported_operation"
+    assert code(bench.run("a.sh", {})) == "isolation_unavailable"
 
 
 def test_means_are_tried_from_the_strongest_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox_module.shutil, "which", lambda name: f"/bin/{name}")
-    first, second, third = sandbox_module._candidates("forbid")
+    first, second, third = sandbox_module._candidates(ScriptsConfig(isolation="none"))
     assert first[0] == "/bin/bwrap"
     assert {"--net", "--pid", "--mount-proc", "--kill-child"} <= set(second)
     assert third == ("/bin/unshare", "--user", "--map-root-user", "--net", "--")
-    assert all("--net" not in means for means in sandbox_module._candidates("allow"))
+    online = sandbox_module._candidates(ScriptsConfig(network="allow", isolation="none"))
+    assert all("--net" not in means for means in online)
+    assert sandbox_module._candidates(ScriptsConfig()) == [first]
 
 
 def test_the_platform_is_asked_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    async def strongest(network: str) -> tuple[str, ...]:
-        asked.append(network)
+    async def strongest(config: ScriptsConfig) -> tuple[str, ...]:
+        asked.append(config.network)
         return ("/usr/bin/env",)
 
     monkeypatch.setattr(sandbox_module, "_strongest", strongest)
@@ -374,10 +388,11 @@ def test_a_process_that_leaves_its_group_does_not_hold_the_call(
 
 def test_the_defaults_are_the_strict_ones() -> None:
     config = ScriptsConfig()
-    assert (config.network, config.environment) == ("forbid", ())
+    assert (config.network, config.isolation) == ("forbid", "required")
+    assert config.environment == ()
 
 
-def _is_running(words: str) -> bool:
+def is_running(words: str) -> bool:
     """Whether a process of this command line is there."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -385,6 +400,6 @@ def _is_running(words: str) -> bool:
                 line = (entry / "cmdline").read_bytes().decode(errors="replace")
             except OSError:
                 continue
-            if words in line:
+            if line.rstrip("\0") == words:
                 return True
     return False

@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import msgspec
 import pytest
 from tests.extensions.skill_folders import write_document, write_skill
 
-from awaken import Agent, AgentRuntime, Plugin, PluginRegistrar, RunResult
+from awaken import Agent, AgentRuntime, Plugin, PluginRegistrar, RunResult, ToolContext, tool
 from awaken.contracts.context_messages import ContextMessage
 from awaken.contracts.errors import UsageError
 from awaken.contracts.inference import InferenceRequest
@@ -21,7 +22,9 @@ from awaken.contracts.permissions import TOOL_GRANTS, WANTED_TOOLS
 from awaken.contracts.phases import Phase
 from awaken.contracts.skills import Skill, SkillArgument, SkillContext, SkillUnavailable
 from awaken.extensions.handoff import HandoffPlugin
+from awaken.extensions.permission import PermissionPlugin
 from awaken.extensions.skills import GivenSkills, SkillsPlugin
+from awaken.extensions.skills.given import LocalSkills
 from awaken.extensions.skills.state import ACTIVE_SKILLS, FORKS, ActiveSkill, Fork
 from awaken.testing import ScriptedModel, ToolCalls
 
@@ -49,6 +52,7 @@ class Watcher(Plugin):
     def __init__(self) -> None:
         self.grants: list[Mapping[str, tuple[str, ...]]] = []
         self.wanted: tuple[str, ...] = ()
+        self.all_wanted: set[tuple[str, ...]] = set()
         self.active: Mapping[str, Any] = {}
         self.granted_to: set[str] = set()
         self.shown: Mapping[str, ContextMessage] = {}
@@ -65,6 +69,7 @@ class Watcher(Plugin):
         self.grants.append({it.source: it.patterns for it in grants})
         self.granted_to = {it.agent_id for it in grants}
         self.wanted = context.state(WANTED_TOOLS)
+        self.all_wanted.add(tuple(self.wanted))
         self.active = context.state(ACTIVE_SKILLS)
 
 
@@ -274,6 +279,80 @@ def test_a_forked_skill_is_followed_by_another_agent_and_its_answer_is_the_resul
     assert world.watcher.active == {}
 
 
+READING = Skill(
+    name="reading",
+    description="Reads.",
+    body="Read.",
+    context=SkillContext.FORK,
+    agent="helper",
+    allowed_tools=("Read", "Bash(git *)", "Bash("),
+)
+
+
+@pytest.mark.parametrize(
+    ("section", "is_remote", "is_granted"),
+    [({}, False, True), ({"grants": False}, False, False), ({}, True, False),
+     ({"remote_grants": True}, True, True)],
+    ids=["local", "off", "remote", "remote and on"],
+)  # fmt: skip
+def test_a_forked_skill_grants_its_tools_to_its_follower_alone_and_for_that_run(
+    section: dict[str, Any], is_remote: bool, is_granted: bool
+) -> None:
+    ran: list[str] = []
+
+    @tool(id="Read", effect="none")
+    async def read(ctx: ToolContext) -> str:
+        """Read."""
+        ran.append(ctx.run.agent_id)
+        return "words"
+
+    async def scenario() -> tuple[Any, ...]:
+        source = LocalSkills("somewhere", (READING,))
+        source.is_remote = is_remote
+        reads = ToolCalls([("Read", {})])
+        asks = ToolCalls([("agent_run_helper", {"prompt": "Read."})])
+        lead = ScriptedModel([take("reading"), asks, reads, "done"])
+        watcher, wide = Watcher(), [PermissionPlugin()]
+        agents = [
+            Agent(
+                "lead",
+                model=lead,
+                tools=[read],
+                plugins=[SkillsPlugin(sources=[source]), watcher, *wide],
+                config={"skills": section, "permission": ALL_BUT_READ},
+                delegates=["helper"],
+            ),
+            Agent(
+                "helper",
+                model=ScriptedModel([reads, "read"], cycle=True),
+                tools=[read],
+                plugins=[watcher, *wide],
+                config={"permission": ALL_BUT_READ},
+            ),
+        ]
+        asked = []
+        async with AgentRuntime(agents) as runtime:
+            result = await runtime.run("lead", "hi", thread_id="t")
+            while result.is_waiting:
+                (ticket,) = result.tickets
+                asked.append(ticket.tool_name)
+                await runtime.decide(ticket.ticket_id)
+                result = await runtime.wait(result.run_id, timeout_ms=10_000)
+        return asked, watcher
+
+    asked, watcher = asyncio.run(scenario())
+    assert ran == ["helper", "helper", "lead"]
+    # The next run of the same agent, and the agent that took the skill up, are asked about.
+    assert asked == ([] if is_granted else ["skill"]) + ["agent_run_helper", "Read"]
+    granted = {"skill:reading": ("Read", "Bash(git *)")}
+    assert (granted in watcher.grants) is is_granted
+    assert (("Read", "Bash") in watcher.all_wanted) is (is_granted or not is_remote)
+    assert watcher.grants[-1] == {}
+
+
+ALL_BUT_READ = {"rules": [{"tool": "Read", "behavior": "ask"}], "default_behavior": "allow"}
+
+
 @pytest.mark.parametrize(
     ("agent", "told"),
     [(None, "fork_agent"), ("stranger", "no delegate"), ("nobody", "no delegate")],
@@ -300,6 +379,15 @@ def test_a_section_that_cannot_be_used_refuses_the_agent(section: dict[str, Any]
     with pytest.raises(UsageError, match="'skills'"):
         world.play()
     assert world.model.requests == []
+
+
+def test_a_name_in_the_section_that_no_skill_has_is_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    World(allowed=["plain", "plian"], excluded=["typo", "greet"]).play()
+    told = [it.getMessage() for it in caplog.records if it.levelno == logging.WARNING]
+    names = "Agent 'a': section 'skills' names '{}', which is no skill here."
+    assert told == [names.format("plian"), names.format("typo")]
 
 
 def test_a_changed_skill_changes_later_activations_only(tmp_path: Path) -> None:

@@ -268,6 +268,7 @@ def test_an_order_that_fails_is_tried_five_times_with_growing_pauses(
                 assert (failed.attempts, failed.is_dead) == (attempt, False)
             await node.relay.relay_once()
             (dead,) = await world.dead()
+            assert dead.due_at == await world.store.now_ms(), "when it was given up"
             world.clock.advance(HOUR_MS)
             await node.relay.relay_once()
             assert (dead.entry_id, dead.attempts, len(tries)) == (entry_id, 5, 5)

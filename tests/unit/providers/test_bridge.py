@@ -41,6 +41,7 @@ from awaken.contracts.inference import (
     StopReason,
     ThinkingSignature,
     UsageReport,
+    VendorAnswer,
 )
 from awaken.contracts.messages import Message, ToolCall, assistant, system, tool_answer, user
 from awaken.contracts.models import ProviderSpec
@@ -362,6 +363,9 @@ def test_why_the_model_stopped_decides_how_the_answer_ends() -> None:
         return list(AnswerReader().end(ModelResponse([], **fields)))
 
     assert ended(finish_reason="length") == [Stop(reason=StopReason.MAX_TOKENS)]
+    named = ended(finish_reason="stop", provider_response_id="r1", model_name="big-1")
+    assert named[1:] == [VendorAnswer(id="r1", model="big-1")]
+    assert ended(finish_reason="stop", model_name="big-1") == [Stop(reason=StopReason.END_TURN)]
     assert ended(finish_reason="stop") == [Stop(reason=StopReason.END_TURN)]
     assert ended(finish_reason="tool_call") == [Stop(reason=StopReason.TOOL_USE)]
     with pytest.raises(ours.ContentFiltered):

@@ -102,6 +102,15 @@ def test_a_pattern_that_matches_nothing_is_reported_and_harmless() -> None:
     )
 
 
+def test_a_delegate_that_can_never_be_asked_or_is_listed_twice_is_reported() -> None:
+    agents = [agent(delegates=["a", "b", "local/b"]), Agent("b", model="scripted")]
+    found = RegistrySnapshot(1, registry_set(agents, GLOBAL, [], {}, {})).resolve("a")
+    assert found.diagnostics == (
+        "Agent 'a': it is among its own delegates, and can never ask itself.",
+        "Agent 'a': delegate 'b' is listed 2 times.",
+    )
+
+
 def test_a_pattern_that_matches_nothing_is_warned_about_when_the_registry_is_validated(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -297,15 +297,6 @@ def test_a_stored_value_waits_for_its_key_and_is_never_lost_or_replaced_by_a_def
     assert set(store.export().extensions) == {"sum"}
 
 
-def test_at_a_run_boundary_only_thread_scoped_values_stay() -> None:
-    store = StateStore(KEYS)
-    store.commit(batch(put(SUM, 1), put(LIST, 2), put(TEMP, 3)))
-    snapshot = store.snapshot()
-    store.clear_run_scoped()
-    assert (values_of(store), store.revision) == ({"list": (2,)}, 1)
-    assert values_of(snapshot) == {"sum": 1, "list": (2,), "temp": 3}
-
-
 def test_a_store_knows_when_each_key_was_last_written() -> None:
     store = StateStore(KEYS)
     for op in (put(SUM, 1), put(LIST, 1), put(SUM, 1), Clear(key=LIST)):

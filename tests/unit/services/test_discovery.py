@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -371,8 +372,8 @@ def test_what_others_change_in_the_registry_is_kept_and_what_they_drop_is_found_
     async def scenario() -> None:
         handle, discovery = world(Cards(partner=[card()]))
         await discovery.refresh()
+        handle.update(lambda it: replace(it, agents={"mine": it.agents["mine"]}))
         handle.update(lambda it: it.with_agent(AgentSource(spec=local("more"))))
-        handle.update(lambda it: it.without_agent("partner/reviewer"))
         await discovery.refresh()
         assert handle.snapshot().registries.agent_ids() == (
             "local/mine",

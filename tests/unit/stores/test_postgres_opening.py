@@ -237,7 +237,7 @@ def test_both_databases_have_the_same_tables_and_columns() -> None:
 
 def test_a_pool_with_no_free_connection_says_so_in_time() -> None:
     async def check() -> None:
-        async with opened(pool_size=2, connect_timeout_ms=100) as store:
+        async with opened(pool_size=2, connect_timeout_ms=1000) as store:
             entered, leave = asyncio.Semaphore(0), asyncio.Event()
 
             async def work(_session: Session) -> None:
@@ -392,7 +392,7 @@ def test_an_id_that_is_too_long_for_an_index_is_refused_with_a_type() -> None:
     asyncio.run(check())
 
 
-HASTY = {"command_timeout_ms": 150}
+HASTY = {"command_timeout_ms": 1500}
 
 
 @asynccontextmanager

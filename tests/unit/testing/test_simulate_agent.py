@@ -14,14 +14,24 @@ from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.messages import ToolCall as Call
 from awaken.contracts.messages import assistant, tool_answer, user
 from awaken.contracts.model_errors import RateLimited
+from awaken.contracts.queries import ThreadQuery
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.storage import Commit
 from awaken.contracts.suspension import DecisionAction, ResumeMode, Ticket
+from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.mailbox.mailbox import Mailbox
+from awaken.mailbox.order_handlers import OrderHandlers
 from awaken.mailbox.sweeper import Sweeper
 from awaken.runtime.tool_calls import batch
-from awaken.testing import AgentViolated, ScriptedModel, ToolCalls, Turn, simulate_agent
+from awaken.testing import (
+    AgentViolated,
+    ScriptedModel,
+    ToolCalls,
+    Turn,
+    simulate_agent,
+    trials,
+)
 from awaken.testing.trial_checks import prefix_problems
 
 FEW = 12
@@ -224,6 +234,50 @@ def test_a_client_of_ones_own_may_do_what_a_mailbox_can() -> None:
         await mailbox.cancel("two")
 
     assert not simulate_agent(acting(), story, schedules=FEW).violations
+
+
+SPAWN = ("spawn_agent", {"agent_id": "worker", "prompt": "go"})
+TO_CLERK = {"relation": "agent", "thread_id": "desk", "agent_id": "clerk"}
+WRITE = ("send_message", {"to": TO_CLERK, "message": "Take note."})
+
+
+def team(*calls: Any) -> list[Agent]:
+    """An agent that starts a task or writes to a third one, and hears of the task's end."""
+    script = [ToolCalls(list(calls)), "Started.", "Heard."]
+    names = ["worker", "clerk"]
+    boss = Agent(
+        "boss", model=ScriptedModel(script), plugins=[BackgroundTasksPlugin()], delegates=names
+    )
+    return [boss, *(Agent(it, model=ScriptedModel([f"{it} done"])) for it in names)]
+
+
+def test_what_agents_write_to_each_other_and_what_tasks_come_to_arrives_through_every_crash(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trials_seen, final = 0, trials.final_problems
+
+    async def seen(store: Any) -> list[str]:
+        nonlocal trials_seen
+        trials_seen += 1
+        threads = (await store.list_threads(ThreadQuery())).items
+        said = [[it.text for it in (await store.checkout(it.id)).messages] for it in threads]
+        assert sorted(texts[-1] for texts in said) == ["Heard.", "clerk done", "worker done"]
+        assert sum("Take note." in text for texts in said for text in texts) == 1
+        return await final(store)
+
+    monkeypatch.setattr(trials, "final_problems", seen)
+    report = simulate_agent(team(SPAWN, WRITE), "go", schedules=1)
+    # One finds the points, one is without any.
+    assert trials_seen == 2 + report.crash_points + 1
+
+
+def test_a_message_that_does_not_arrive_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nowhere(*_: Any) -> None:
+        raise RuntimeError("the line is cut")
+
+    monkeypatch.setattr(OrderHandlers, "carry_out", nowhere)
+    with pytest.raises(AgentViolated, match="was given up: RuntimeError: the line is cut"):
+        simulate_agent(team(WRITE), "go", seed=0)
 
 
 def test_a_once_tool_that_is_run_again_after_a_crash_is_found(

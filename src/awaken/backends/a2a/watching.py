@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 EVENTS_MAX = 100_000
 FIRST_PAUSE_S = 0.1
-CONFIRM_S = 5.0
+CONFIRM_S, CONFIRM_QUESTION_S = 5.0, 60.0
 SHOW_MS = 250
 """How often watchers see a task whose state does not change."""
 
@@ -99,13 +99,27 @@ class Watch:
                 raise
 
     async def _confirm(self) -> None:
-        """Have the task whole, as it ended: pieces of a stream may be lost or come twice."""
+        """Have the task whole, as it ended: pieces of a stream may be lost or come twice.
+
+        A question is waited for: one that only a stream has told may have no time, so that it is
+        not known again when its answer gets lost on the way.
+        """
+        is_question = self._view.state.is_waiting
         try:
-            async with asyncio.timeout(CONFIRM_S):
-                self._view.replace(await self._client.get(self._view.task_id))
+            async with asyncio.timeout(CONFIRM_QUESTION_S if is_question else CONFIRM_S):
+                await self._replaced(is_patient=is_question)
         except (RemoteError, TimeoutError) as error:
             logger.debug("Task '%s' stays as its stream said: %s", self._view.task_id, error)
         self._showing()
+
+    async def _replaced(self, *, is_patient: bool) -> None:
+        while True:
+            try:
+                return self._view.replace(await self._client.get(self._view.task_id))
+            except RemoteUnreachable:
+                if not is_patient:
+                    raise
+            await asyncio.sleep(self._poll_s)
 
     def _count(self) -> None:
         self._events += 1

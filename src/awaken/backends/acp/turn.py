@@ -1,6 +1,7 @@
 """One run: greet the agent, open a session, prompt it, and hear it out."""
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -18,6 +19,8 @@ from .process import AgentProcess
 from .progress import Progress, SessionUpdate
 from .prompts import Block, PromptAbilities, prompt_of
 from .wire import Wire, library
+
+logger = logging.getLogger(__name__)
 
 Request = asked.BackendRootRunRequest | asked.BackendDelegateRunRequest
 
@@ -140,9 +143,15 @@ class Turn:
     async def _opened(self, earlier: str | None) -> str:
         place = {"cwd": self._settings.program.cwd, "mcpServers": []}
         if earlier is not None:
-            # An agent may keep no session that was never prompted; a new one is as good.
-            with suppress(errors.RemoteError):
+            try:
                 await self._peer.ask("session/load", {**place, "sessionId": earlier}, object)
+            except errors.RemoteError as error:
+                # It was never prompted (a run whose session was has failed before): an agent may
+                # keep none of those, and a new one is as good.
+                logger.warning(
+                    "Session '%s' is not loaded; a new one is opened: %s", earlier, error
+                )
+            else:
                 return earlier
         return (await self._peer.ask("session/new", place, _Session)).session_id
 

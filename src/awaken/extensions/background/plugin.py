@@ -35,7 +35,7 @@ class BackgroundTasksPlugin(Plugin):
 
     def config_sections(self) -> Sequence[ConfigSection]:
         """The section `background_tasks`."""
-        return (ConfigSection.of(SECTION, BackgroundTasksConfig),)
+        return (ConfigSection.of(SECTION, BackgroundTasksConfig, agent_fields=("agents",)),)
 
 
 async def _hide_withheld(context: BeforeInferenceContext) -> StateCommand | None:

@@ -2,19 +2,28 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from awaken.contracts.content import ContentBlock, Text, Thinking, text_of
+from awaken.contracts.content import (
+    Base64Source,
+    ContentBlock,
+    Text,
+    Thinking,
+    ToolResultContent,
+    text_of,
+)
 from awaken.contracts.errors import InvalidPluginConfig, InvalidSpec
 from awaken.contracts.record import Record
 from awaken.redaction import DETECTORS, Detector, Finding, custom_detector, detectors_named
 from awaken.redaction.replacing import findings, redacted, redacted_value
+from awaken.redaction.streaming import RedactedStream
 
 from .config import SECTION, Action, GuardrailsConfig, GuardRule, Place
 
 
+@runtime_checkable
 class Check(Protocol):
     """A check of one's own. Pure and quick: it is asked about every text."""
 
@@ -39,6 +48,13 @@ class Guard:
 
     rule: GuardRule
     detectors: tuple[Any, ...]
+
+    @property
+    def can_stream(self) -> bool:
+        """Whether it only takes out what it can find in a text while that comes."""
+        return self.rule.action is Action.REDACT and all(
+            isinstance(it, Detector) and it.can_stream for it in self.detectors
+        )
 
     def objection(self, text: str) -> Found | None:
         """What it objects to in a text."""
@@ -88,16 +104,27 @@ class Guards:
         """Content without what the redacting rules find.
 
         Reasoning that had to be changed loses its signature: no vendor would take it back. Texts
-        that have something only together become one.
+        that have something only together become one, where the first of them stands.
         """
         for guard in self._redacting(place):
             made = tuple(_redacted_block(it, guard.detectors) for it in content)
-            whole = text_of(made)
-            if findings(whole, guard.detectors):
-                others = tuple(it for it in made if not isinstance(it, Text))
-                made = (Text(text=redacted(whole, guard.detectors)), *others)
+            texts = [index for index, it in enumerate(made) if isinstance(it, Text)]
+            if len(texts) > 1 and findings(whole := text_of(made), guard.detectors):
+                joined = Text(text=redacted(whole, guard.detectors))
+                others = [it for it in made if not isinstance(it, Text)]
+                made = (*others[: texts[0]], joined, *others[texts[0] :])
             content = content if made == content else made
         return content
+
+    def streams(self, place: Place) -> list[RedactedStream] | None:
+        """What a text of that place goes through while it comes.
+
+        None: some rule blocks or asks, or can only look at a whole text.
+        """
+        guards = self._by_place[place]
+        if not all(it.can_stream for it in guards):
+            return None
+        return [RedactedStream(it.detectors) for it in guards]
 
     def _redacting(self, place: Place) -> list[Guard]:
         return [it for it in self._by_place[place] if it.rule.action is Action.REDACT]
@@ -131,6 +158,8 @@ def _check_rule(rule: GuardRule, names: Sequence[str]) -> None:
         problem = "it looks nowhere; name at least one place"
     elif not rule.detect and rule.pattern is None:
         problem = "it looks for nothing; give it `detect` or a `pattern`"
+    elif rule.max_chars is not None and rule.pattern is None:
+        problem = "`max_chars` says how long what a `pattern` finds is; it has none"
     elif rule.action is Action.REDACT and Place.TOOL_ARGUMENTS in rule.on:
         problem = "arguments cannot be redacted, the call would be another one; block or ask"
     elif rule.action is Action.ASK and Place.TOOL_RESULTS in rule.on:
@@ -142,26 +171,59 @@ def _check_rule(rule: GuardRule, names: Sequence[str]) -> None:
 def _detectors(rule: GuardRule, checks: Mapping[str, Check]) -> tuple[Any, ...]:
     own = [checks[name] for name in rule.detect if name in checks]
     known: tuple[Detector, ...] = detectors_named(it for it in rule.detect if it not in checks)
-    custom = () if rule.pattern is None else (custom_detector(rule.name, rule.pattern),)
-    return (*own, *known, *custom)
+    if rule.pattern is None:
+        return (*own, *known)
+    return (*own, *known, custom_detector(rule.name, rule.pattern, rule.max_chars))
 
 
 def _redacted_block(block: ContentBlock, detectors: tuple[Any, ...]) -> ContentBlock:
-    if isinstance(block, Text):
-        text = redacted(block.text, detectors)
-        return block if text == block.text else Text(text=text)
-    if isinstance(block, Thinking):
-        text = redacted(block.thinking, detectors)
-        if text == block.thinking:
-            return block
-        return msgspec.structs.replace(block, thinking=text, signature=None, origin=None)
-    plain = msgspec.to_builtins(block)
-    made = redacted_value(plain, detectors, untouched=_BYTES)
-    return block if made == plain else msgspec.convert(made, ContentBlock)
+    match block:
+        case Text(text=text):
+            made = redacted(text, detectors)
+            return block if made == text else Text(text=made)
+        case Thinking(thinking=thinking):
+            made = redacted(thinking, detectors)
+            return block if made == thinking else Thinking(thinking=made)
+        case ToolResultContent(content=content):
+            inside = tuple(_redacted_block(it, detectors) for it in content)
+            return block if inside == content else msgspec.structs.replace(block, content=inside)
+    bare = without_bytes(block)
+    plain = msgspec.to_builtins(bare)
+    found = redacted_value(plain, detectors)
+    if found == plain:
+        return block
+    made_block: ContentBlock = msgspec.convert(found, ContentBlock)
+    return made_block if bare is block else _with_bytes(made_block, block)
 
 
-_BYTES = frozenset({"data"})
-"""What pictures and files are made of is no text."""
+def without_bytes(block: ContentBlock) -> ContentBlock:
+    """A block as it can be looked at: what pictures and files are made of is no text."""
+    if isinstance(block, ToolResultContent):
+        return msgspec.structs.replace(block, content=tuple(map(without_bytes, block.content)))
+    source = getattr(block, "source", None)
+    if not isinstance(source, Base64Source):
+        return block
+    return msgspec.structs.replace(block, source=msgspec.structs.replace(source, data=""))
+
+
+def _with_bytes(block: Any, whole: Any) -> ContentBlock:
+    source = msgspec.structs.replace(block.source, data=whole.source.data)
+    made: ContentBlock = msgspec.structs.replace(block, source=source)
+    return made
+
+
+def given_checks(checks: object) -> tuple[Check, ...]:
+    """The checks that somebody passed.
+
+    Raises:
+        InvalidSpec: One of them is none.
+    """
+    given = tuple(checks) if isinstance(checks, Iterable) else (checks,)
+    for it in given:
+        if not isinstance(it, Check):
+            problem = f"a check has a `kind` and `find`, {type(it).__name__} has not"
+            raise InvalidSpec(what="GuardrailsPlugin", problem=problem)
+    return given
 
 
 def clashing(checks: Iterable[Check]) -> str | None:

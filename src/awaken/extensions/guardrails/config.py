@@ -1,10 +1,14 @@
 """The section `guardrails` of an agent."""
 
 from enum import StrEnum
+from typing import Annotated
+
+import msgspec
 
 from awaken.contracts.record import StrictRecord
 
 SECTION = "guardrails"
+MAX_CHARS = 10_000
 
 
 class Place(StrEnum):
@@ -39,6 +43,8 @@ class GuardRule(StrictRecord, frozen=True, kw_only=True):
     """Kinds of `awaken.redaction` (`secrets`, `pii`, `pii.email`, …) or checks of the plugin."""
     pattern: str | None = None
     """An RE2 expression of its own."""
+    max_chars: Annotated[int, msgspec.Meta(ge=1, le=MAX_CHARS)] | None = None
+    """How long what the pattern finds is at most; without it, answers are shown when whole."""
 
 
 class GuardrailsConfig(StrictRecord, frozen=True, kw_only=True):

@@ -37,13 +37,13 @@ from awaken.contracts.suspension import (
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools import ToolDescriptor
 
-from .checks import Check, Found, Guards, clashing, compiled
+from .checks import Check, Found, Guards, clashing, compiled, given_checks, without_bytes
 from .config import SECTION, Action, GuardrailsConfig, Place
 from .reviews import CLEARED, REVIEW, WITHHELD, Withheld, guardrail_review, review_call
 
 _BLOCKED = "[blocked by guardrail '"
 _ASKING = "guardrail:review"
-_REFUSED = "guardrail"
+_REFUSED = "[guardrail]"
 """The one argument of a call whose own were blocked."""
 
 
@@ -51,13 +51,13 @@ class GuardrailsPlugin(Plugin):
     """Checks an agent's input, output, arguments and results by the rules of its section.
 
     Raises:
-        InvalidSpec: Two checks have one kind, or one has that of a known detector.
+        InvalidSpec: Two checks have one kind, one has that of a known detector, or is no check.
     """
 
     name = "guardrails"
 
     def __init__(self, checks: Iterable[Check] = ()) -> None:
-        own = tuple(checks)
+        own = given_checks(checks)
         if (kind := clashing(own)) is not None:
             raise InvalidSpec(what=f"The check '{kind}'", problem="another one has its kind")
         self._checks = {check.kind: check for check in own}
@@ -77,7 +77,7 @@ class GuardrailsPlugin(Plugin):
         registrar.tool(guardrail_review)
         registrar.screen_messages(_screen_message)
         registrar.screen_results(_screen_result)
-        registrar.screen_answers(_screen_answer)
+        registrar.screen_answers(_screen_answer, lambda guards: guards.streams(Place.OUTPUT))
         registrar.gate(_gate)
         registrar.hook(Phase.BEFORE_INFERENCE, _before_inference)
         registrar.hook(Phase.AFTER_INFERENCE, _after_inference)
@@ -184,7 +184,10 @@ async def _before_inference(context: BeforeInferenceContext) -> StateCommand:
 
 async def _after_inference(context: AfterInferenceContext) -> StateCommand | None:
     """End the run when what came in or out was blocked."""
+    guards: Guards = context.prepared
     answer = context.response
+    if not guards.has(Place.OUTPUT, Action.BLOCK):
+        return None
     if isinstance(answer, StreamResult) and answer.text.startswith(_BLOCKED):
         return _ended(answer.text)
     return None
@@ -210,6 +213,9 @@ async def _at_end(context: RunEndContext) -> StateCommand | None:
 
 def _blocked_input(context: BeforeInferenceContext) -> str | None:
     """What is left of a blocked message of this run that the model would answer now."""
+    guards: Guards = context.prepared
+    if not guards.has(Place.INPUT, Action.BLOCK):
+        return None
     for index in range(len(context.messages) - 1, -1, -1):
         message = context.messages[index]
         marked = message.metadata.run_id if message.metadata is not None else None
@@ -228,7 +234,7 @@ def _objectionable(context: BeforeInferenceContext | RunEndContext) -> Found | N
     for index in range(context.state(CLEARED), len(context.messages)):
         message = context.messages[index]
         if message.role is Role.USER:
-            found = guards.objection(Place.INPUT, message.text, Action.ASK)
+            found = guards.objection(Place.INPUT, _content_text(message), Action.ASK)
             if found is not None:
                 return found
     return None
@@ -246,9 +252,8 @@ def _content_text(message: Message) -> str:
     """Everything that is said in a message: its text as it reads, and every field of the rest."""
     if all(isinstance(it, Text) for it in message.content):
         return message.text
-    rest = [it for it in message.content if not isinstance(it, Text)]
-    # What pictures and files are made of is no text.
-    return "\n".join((message.text, *_texts(msgspec.to_builtins(rest), but="data")))
+    rest = [without_bytes(it) for it in message.content if not isinstance(it, Text)]
+    return "\n".join((message.text, *_texts(msgspec.to_builtins(rest))))
 
 
 def _said(answer: StreamResult) -> str:
@@ -263,13 +268,12 @@ def _text(value: Any) -> str:
     return "\n".join((msgspec.json.encode(value).decode(), *_texts(value)))
 
 
-def _texts(value: Any, but: str = "") -> Iterator[str]:
+def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for key, it in value.items():
-            if key != but:
-                yield from (key, *_texts(it, but))
+            yield from (key, *_texts(it))
     elif isinstance(value, list | tuple):
         for it in value:
-            yield from _texts(it, but)
+            yield from _texts(it)

@@ -4,11 +4,14 @@ Belongs here: connections to servers, their catalogues, calls, and what servers 
 not: the protocol itself, which is the SDK's (extra `mcp`, loaded when a server is connected to).
 """
 
+from awaken.outbound.credentials import ClientCredentials, Login
+
 from .config import Http, InProcess, McpConfig, McpLimits, McpServer, Restart, Root, Stdio
 from .plugin import McpPlugin
 from .status import Drift, ServerState, ServerStatus, ToolStatus
 
 __all__ = [
-    "Drift", "Http", "InProcess", "McpConfig", "McpLimits", "McpPlugin", "McpServer", "Restart",
-    "Root", "ServerState", "ServerStatus", "Stdio", "ToolStatus",
+    "ClientCredentials", "Drift", "Http", "InProcess", "Login", "McpConfig", "McpLimits",
+    "McpPlugin", "McpServer", "Restart", "Root", "ServerState", "ServerStatus", "Stdio",
+    "ToolStatus",
 ]  # fmt: skip

@@ -36,7 +36,9 @@ async def performed(
         ToolError: The server is not there, does not answer, or what it asked got lost.
     """
     key = context.idempotency_key
-    question = context.state.get(QUESTIONS).get(key) if context.resume is not None else None
+    # Its own entry, which no other call changes: answers that come together do not conflict.
+    known = context.state.snapshot.get(QUESTIONS)
+    question = known.get(key) if context.resume is not None else None
     if question is not None:
         context.state.update(QUESTIONS, (key, None))
     async with server.turns:

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -185,22 +185,21 @@ def catalog_of(
     return Catalog({} if problems and server.strict else usable, drift, problems)
 
 
-def withheld_tools(config: McpConfig, offered: Iterable[tools.Tool]) -> frozenset[str]:
-    """The ids of those tools that an agent with this section may not use.
+def withholding(config: McpConfig) -> Callable[[str, str | None], bool]:
+    """Whether an agent with this section may not use what has an id and belongs to a server.
 
     Raises:
         PatternError: A glob of the section cannot be read.
     """
     allowed = None if config.allow is None else [tool_glob(it) for it in config.allow]
     excluded = [tool_glob(it) for it in config.exclude]
-    withheld = []
-    for tool in offered:
-        id_, server = tool.descriptor.id, tool.descriptor.metadata.get(SERVER)
+
+    def is_withheld(id_: str, server: str | None) -> bool:
         is_of_server = server is None or config.servers is None or server in config.servers
         is_allowed = allowed is None or any(it(id_) for it in allowed)
-        if not (is_of_server and is_allowed) or any(it(id_) for it in excluded):
-            withheld.append(id_)
-    return frozenset(withheld)
+        return not (is_of_server and is_allowed) or any(it(id_) for it in excluded)
+
+    return is_withheld
 
 
 def component(text: str) -> str:

@@ -2,13 +2,15 @@
 
 import math
 from typing import Any, Literal, NoReturn
+from urllib.parse import urlsplit
 
-from msgspec import to_builtins
-from msgspec.structs import astuple
+from msgspec import ValidationError, convert, to_builtins
+from msgspec.structs import astuple, replace
 
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.secrets import RedactedString
+from awaken.outbound.credentials import OAuth, problem_with
 
 SECTION = "mcp"
 NAME_MAX = 32
@@ -44,8 +46,10 @@ class Http(StrictRecord, frozen=True, kw_only=True, tag_field="type", tag="http"
     url: str
     headers: dict[str, RedactedString] = {}  # noqa: RUF012 - msgspec copies it
     """Sent with every request to the server, and to nobody else."""
+    oauth: OAuth | None = None
+    """How it is proven who calls, if not by a header."""
     allow_private: bool = False
-    """Whether the host may have an address that is not public, such as this machine's."""
+    """Whether its host, and that of the `issuer`, may have addresses that are not public."""
 
 
 class InProcess(StrictRecord, frozen=True, kw_only=True, tag_field="type", tag="in_process"):
@@ -133,6 +137,8 @@ class McpServer(StrictRecord, frozen=True, kw_only=True):
     """The hashes that its tools must have, by the server's own names for them."""
     pin: Literal["first_seen", "configured", "none"] = "first_seen"
     """What holds for tools without an entry in `pins`: the first hash seen, no use, or nothing."""
+    pin_file: str | None = None
+    """Where first hashes and accepted ones are kept; absent: they are forgotten at a restart."""
     on_drift: Literal["refuse", "report"] = "refuse"
     sampling: bool = False
     """Whether it may ask the agent's model during a call, at the run's expense."""
@@ -165,16 +171,64 @@ def check(server: McpServer) -> None:
     Raises:
         InvalidSpec: Saying why; no secret is repeated.
     """
-    restart, positive = server.restart, (server.connect_ms, server.call_ms, server.concurrency)
+    _check_types(server)
+    restart = server.restart
+    positive = (server.connect_ms, server.call_ms, server.concurrency, restart.failures)
     if not server.name or len(server.name) > NAME_MAX or not server.name.isascii():
         _refuse(server, f"its name must have 1 to {NAME_MAX} ASCII characters")
-    if min(positive) < 1 or restart.failures < 1:
-        _refuse(server, "connect_ms, call_ms, concurrency and restart.failures must be positive")
-    if restart.max_attempts < 0 or restart.base_ms < 0 or min(astuple(server.limits)) < 0:
-        _refuse(server, "its limits, max_attempts and base_ms must not be negative")
+    if min(*positive, restart.cap_ms) < 1:
+        named = "connect_ms, call_ms, concurrency, restart.failures and restart.cap_ms"
+        _refuse(server, f"{named} must be positive")
+    if min(*astuple(restart), *astuple(server.limits)) < 0:
+        _refuse(server, "nothing in its restart and its limits may be negative")
     if isinstance(server.transport, Stdio) and not server.transport.command.strip():
         _refuse(server, "its command is blank")
+    if isinstance(server.transport, Http):
+        _check_http(server, server.transport)
+
+
+def _check_types(server: McpServer) -> None:
+    """Refuse fields that are not what they are declared as; records do not look at them."""
+    transport = server.transport
+    if not isinstance(transport, Transport):
+        _refuse(server, "its transport must be a Stdio, an Http or an InProcess")
+    if isinstance(transport, InProcess):
+        server = replace(server, transport=InProcess(server=None))
+    try:
+        convert(to_builtins(server, enc_hook=_mark), McpServer, dec_hook=_unmark)
+    except (ValidationError, TypeError) as error:
+        _refuse(server, str(error))
+
+
+_SECRET, _OTHER = 0.5, 1.5
+"""What stands for secrets and for what is no JSON: no field takes a fraction."""
+
+
+def _mark(value: Any) -> float:
+    return _SECRET if isinstance(value, RedactedString) else _OTHER
+
+
+def _unmark(type_: type, value: Any) -> RedactedString:
+    if value != _SECRET:
+        message = f"Expected `{type_.__name__}`"
+        raise ValueError(message)
+    return RedactedString("")
+
+
+def _check_http(server: McpServer, target: Http) -> None:
+    try:
+        parts = urlsplit(target.url)
+    except ValueError:
+        _refuse(server, "its url is malformed")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        _refuse(server, "its url must be http or https, with a host")
+    if target.oauth is None:
+        return
+    if any(name.lower() == "authorization" for name in target.headers):
+        _refuse(server, "it has both `oauth` and an authorization header")
+    if problem := problem_with(target.oauth, target.url):
+        _refuse(server, problem)
 
 
 def _refuse(server: McpServer, problem: str) -> NoReturn:
-    raise InvalidSpec(what=f"MCP server '{server.name[:NAME_MAX]}'", problem=problem)
+    raise InvalidSpec(what=f"MCP server '{str(server.name)[:NAME_MAX]}'", problem=problem)

@@ -1,15 +1,17 @@
 """What servers offer besides tools: prompts, as skills, and resources, by two tools."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from awaken.authoring.functions import tool
 from awaken.contracts.content import encodable
 from awaken.contracts.skills import Skill, SkillUnavailable
+from awaken.contracts.specs import AgentSpec
 from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tools import Tool, ToolDenied, ToolError
 
+from .catalog import tool_id, withholding
 from .config import SECTION, McpConfig
 from .results import kept_contents
 from .server import Server
@@ -40,14 +42,27 @@ class PromptSkills:
             self._skills = now
         return self._skills
 
+    def withholding(self, agent: AgentSpec) -> Callable[[str], bool]:
+        """Whether the agent's section withholds a prompt, whose id is made as those of tools are.
+
+        Raises:
+            KeyCodecError, PatternError: The section cannot be read.
+        """
+        is_withheld = withholding(agent.config(SECTION, McpConfig))
+
+        def withholds(name: str) -> bool:
+            server, prompt = _place(name)
+            return server in self._servers and is_withheld(tool_id(server, prompt), server)
+
+        return withholds
+
     async def render(self, name: str, arguments: Mapping[str, str]) -> str:
         """Have the server make the prompt, and return what it says.
 
         Raises:
             SkillUnavailable: There is no such prompt, or it cannot be had now.
         """
-        _, _, place = name.partition(":")
-        server_name, _, prompt = place.partition(":")
+        server_name, prompt = _place(name)
         server = self._servers.get(server_name)
         if server is None or not any(it.name == prompt for it in server.listing.prompts):
             raise SkillUnavailable(f"There is no prompt '{name}'.")
@@ -60,6 +75,12 @@ class PromptSkills:
         if len(text) > server.config.limits.result_chars:
             raise SkillUnavailable(f"Prompt '{name}' is too long.")
         return encodable(text)
+
+
+def _place(name: str) -> tuple[str, str]:
+    """The server and the prompt that the name of a skill is made of."""
+    server, _, prompt = name.removeprefix("mcp:").partition(":")
+    return server, prompt
 
 
 def _text(message: dict[str, Any]) -> str:

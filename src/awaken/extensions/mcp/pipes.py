@@ -36,14 +36,20 @@ async def piped(
     `ended` is told why the program says nothing more, as soon as it does not.
 
     Raises:
+        ServerUnavailable: There is no such command.
         OSError: It cannot be started.
     """
     loop, env = asyncio.get_running_loop(), _environment(program)
     process = _Process(limits.message_bytes, loop)
-    transport, _ = await loop.subprocess_exec(
-        lambda: process, program.command, *program.args, stdin=PIPE, stdout=PIPE, stderr=PIPE,
-        cwd=program.cwd, env=env, start_new_session=True,
-    )  # fmt: skip
+    try:
+        transport, _ = await loop.subprocess_exec(
+            lambda: process, program.command, *program.args, stdin=PIPE, stdout=PIPE, stderr=PIPE,
+            cwd=program.cwd, env=env, start_new_session=True,
+        )  # fmt: skip
+    except FileNotFoundError as error:
+        if error.filename != program.command:
+            raise  # Its folder is missing, and named.
+        raise ServerUnavailable(f"command '{program.command}' was not found on PATH") from error
     process.transport, process.secrets = transport, [env[name] for name in program.env]
     to_session, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, from_session = anyio.create_memory_object_stream[SessionMessage](0)

@@ -4,6 +4,8 @@ import asyncio
 import importlib
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from awaken.contracts import errors, plugins
 from awaken.contracts.clock import Clock, SystemClock
@@ -17,12 +19,18 @@ from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools import Tool, ToolDescriptor
 
 from .calls import performed
-from .catalog import component, withheld_tools
+from .catalog import SERVER, component, withholding
 from .config import SECTION, McpConfig, McpServer, check
 from .offers import PromptSkills, resource_tools
 from .questions import QUESTIONS
 from .server import Server
 from .status import ServerState, ServerStatus
+
+if TYPE_CHECKING:
+    from awaken.outbound.oauth import Person
+
+FIRST_TRY_S = 10
+"""How long a runtime that starts waits for its servers."""
 
 
 class McpPlugin(plugins.Plugin):
@@ -71,21 +79,26 @@ class McpPlugin(plugins.Plugin):
         """The tools of servers that the agent may not use.
 
         Raises:
-            InvalidPluginConfig: Its section names a server that there is not.
+            InvalidPluginConfig: Its section has a malformed glob, or names a server that there is
+                not.
         """
         try:
             config = agent.config(SECTION, McpConfig)
             for name in config.servers or ():
                 self._server(name)
-            return withheld_tools(config, (it for it in self.tools() if it.descriptor.id in tools))
+            is_withheld = withholding(config)
         except (errors.UsageError, errors.KeyCodecError) as error:
             problem = str(error).rstrip(".")
             raise errors.InvalidPluginConfig(
                 section=SECTION, agent_id=agent.id, problem=problem
             ) from error
+        known = (it.descriptor for it in self.tools() if it.descriptor.id in tools)
+        return frozenset(it.id for it in known if is_withheld(it.id, it.metadata.get(SERVER)))
 
     async def open(self, host: plugins.PluginHost) -> None:
-        """Connect to all servers side by side; each has its time, and none can make this fail.
+        """Connect to all servers side by side; none can make this fail, or last long.
+
+        What servers offer that take longer is offered as soon as they do.
 
         Raises:
             InvalidSpec: The extra `mcp` is not installed.
@@ -99,7 +112,9 @@ class McpPlugin(plugins.Plugin):
         servers = self._servers.values()
         for server in servers:
             server.start()
-        await asyncio.gather(*(server.tried() for server in servers))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_TRY_S):
+                await asyncio.gather(*(server.tried() for server in servers))
         self._host = host
         for server in servers:
             self._publish(server)
@@ -146,6 +161,19 @@ class McpPlugin(plugins.Plugin):
             UnknownReference: There is no such server.
         """
         await self._server(server).close()
+
+    async def login(self, server: str, person: "Person") -> None:
+        """Have a person log in to a server, and keep the login; whoever calls bounds it.
+
+        `person` is shown an address, and returns the query with which the browser was sent to the
+        redirect. The plugin need not be open; a runtime that is finds the login by itself.
+
+        Raises:
+            UnknownReference: There is no such server.
+            InvalidSpec: It has no `Login`.
+            AwakenError: It failed. A server that wants no login is none.
+        """
+        await self._server(server).login(person)
 
     async def reached(self, server: str, state: ServerState = ServerState.CONNECTED) -> None:
         """Return as soon as a server is in a state; whoever waits bounds it.

@@ -13,12 +13,13 @@ from mcp.client.session import IncomingMessage
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.dispatcher import ProgressFnT
-from mcp.shared.exceptions import MCPError
+from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from awaken.contracts.tools import ToolError
 from awaken.contracts.tracing import CURRENT_TRACE
+from awaken.outbound.oauth import Person
 
 from .catalog import Listing, OfferedPrompt, OfferedTool
 from .config import Http, InProcess, McpServer, Stdio
@@ -40,8 +41,12 @@ _CHANGES = (types.ToolListChangedNotification, types.PromptListChangedNotificati
 
 
 @asynccontextmanager
-async def opened(server: McpServer, ask: Ask) -> AsyncIterator["SdkSession"]:
+async def opened(
+    server: McpServer, ask: Ask, person: Person | None = None
+) -> AsyncIterator["SdkSession"]:
     """Connect to a server; everything that belongs to the connection is gone afterwards.
+
+    With a person it begins with a login, if the server wants one.
 
     Raises:
         Exception: Whatever the transport or the handshake fails with.
@@ -49,7 +54,7 @@ async def opened(server: McpServer, ask: Ask) -> AsyncIterator["SdkSession"]:
     session = SdkSession(server)
     async with AsyncExitStack() as stack:
         client = Client(
-            await _target(server, session, stack),
+            await _target(server, session, stack, person),
             cache=None,
             mode="legacy" if server.protocol == "legacy" else "auto",
             read_timeout_seconds=server.connect_ms / 1000,
@@ -64,12 +69,14 @@ async def opened(server: McpServer, ask: Ask) -> AsyncIterator["SdkSession"]:
         yield session
 
 
-async def _target(server: McpServer, session: "SdkSession", stack: AsyncExitStack) -> Any:
+async def _target(
+    server: McpServer, session: "SdkSession", stack: AsyncExitStack, person: Person | None
+) -> Any:
     match server.transport:
         case Stdio() as program:
             return piped(program, server.limits, session.end)
         case Http() as http:
-            client = await stack.enter_async_context(guarded_client(server, http))
+            client = await stack.enter_async_context(guarded_client(server, http, person))
             size = server.limits.message_bytes
             return streamable_http_client(http.url, http_client=client, max_sse_event_size=size)
         case InProcess() as local:
@@ -144,6 +151,9 @@ class SdkSession:
 
         What it needed to know before is in `answers`, and what it wants back with them in `state`.
         """
+        is_modern = self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
+        # The older era has no place for them: whoever was asked to visit a page has done so.
+        answers = answers if is_modern else None
         params = types.CallToolRequestParams(
             name=tool,
             arguments=arguments,
@@ -154,10 +164,15 @@ class SdkSession:
         # Whoever waits for the call has a deadline; this is for when nobody does.
         last_s = (self._server.limits.held_ms + self._server.call_ms) / 1000
         with self._translated():
-            # Not `call_tool`: it would match the result against patterns of the server's own.
-            reply = await self.client.session.send_request(
-                types.CallToolRequest(params=params), _Reply, last_s, None, tell
-            )
+            try:
+                # Not `call_tool`: it would match the result against patterns of the server's own.
+                reply = await self.client.session.send_request(
+                    types.CallToolRequest(params=params), _Reply, last_s, None, tell
+                )
+            except MCPError as error:
+                if error.code != types.URL_ELICITATION_REQUIRED:
+                    raise
+                return _pages_to_visit(error)
         return _plain(reply)
 
     async def resources(self) -> list[Json]:
@@ -207,11 +222,21 @@ class SdkSession:
             if error.code == types.INVALID_REQUEST and said == _TERMINATED:
                 self.end(EXPIRED)
                 raise ServerUnavailable(f"MCP server '{name}': {EXPIRED}; try again") from error
+            if error.code == types.HEADER_MISMATCH:
+                self.changed.set()  # What was listed is not what the server has.
             problem = f"MCP server '{name}' answered with error {error.code}: {said}"
             raise ServerFailed(problem) from error
         except (ValidationError, RuntimeError, RecursionError) as error:
             problem = f"MCP server '{name}' gave an answer that is none ({type(error).__name__})"
             raise ServerFailed(problem) from error
+
+
+def _pages_to_visit(error: MCPError) -> Json:
+    """An error by which a server of the older era asks people, as the newer one asks them."""
+    asked = UrlElicitationRequiredError.from_error(error.error).elicitations
+    method = "elicitation/create"
+    requests = {it.elicitation_id: {"method": method, "params": _plain(it)} for it in asked}
+    return {"resultType": "input_required", "inputRequests": requests}
 
 
 def _asking(ask: Ask, kind: Kind) -> Any:

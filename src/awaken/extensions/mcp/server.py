@@ -3,31 +3,36 @@
 import asyncio
 import importlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.errors import UnknownReference
+from awaken.contracts.errors import AwakenError, InvalidInput, InvalidSpec, UnknownReference
 from awaken.contracts.lifecycle import check_transition
 from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tools import ToolError, ToolOutput
+from awaken.outbound import private_files
+from awaken.outbound.credentials import Login, LoginRequired
 
 from .catalog import Catalog, Listing, McpTool, catalog_of
-from .config import McpServer
+from .config import Http, McpServer
 from .errors import EXPIRED, ServerUnavailable, ToolDrifted, ToolRemoved
 from .exchange import CURRENT_EXCHANGE, GRACE_S, Ask, Exchange, Json, Kind
 from .questions import DECLINED
 from .status import TRANSITIONS, ServerState, ServerStatus
 
 if TYPE_CHECKING:
+    from awaken.outbound.oauth import Person
+
     from .sdk import SdkSession
 
 Jitter = Callable[[], float]
 Publish = Callable[["Server"], None]
 Calls = Callable[["Server", McpTool, Json, ToolContext], Awaitable[ToolOutput]]
 logger = logging.getLogger(__name__)
+_NOTHING: Mapping[str, str] = {}
 
 
 class Server:
@@ -47,7 +52,7 @@ class Server:
         """Calls of the older era that wait for people, by their idempotency keys."""
         self.turns = asyncio.Semaphore(config.concurrency)
         self._jitter, self._publish, self._calls = jitter, publish, calls
-        self._pins = dict(config.pins)
+        self._pins: dict[str, str] | None = None
         self._session: SdkSession | None = None
         self._exchanges: set[Exchange] = set()
         self._generation = self._attempts = self._unheard = 0
@@ -82,6 +87,26 @@ class Server:
             await asyncio.wait({self._task})
         if self._state is not ServerState.DISABLED:
             self._move(ServerState.DISABLED)
+
+    async def login(self, person: "Person") -> None:
+        """Connect as a person who logs in, and keep the login.
+
+        Raises:
+            InvalidSpec: The server has no `Login`.
+            AwakenError: It failed.
+        """
+        transport = self.config.transport
+        if not (isinstance(transport, Http) and isinstance(transport.oauth, Login)):
+            what = f"MCP server '{self.config.name}'"
+            raise InvalidSpec(what=what, problem="nobody logs in to it: its `oauth` is no Login")
+        try:
+            async with _opened(self.config, self._ask, person) as session:
+                await session.listing()
+        except Exception as error:
+            logger.debug("The login failed.", exc_info=True)
+            cause = _cause(error)
+            is_told = isinstance(cause, AwakenError)
+            raise cause if is_told else ServerUnavailable(_described(cause)) from None
 
     def in_use(self, tool: McpTool | None = None) -> "SdkSession":
         """The connection, for a call of a tool as it was when the caller got it.
@@ -127,8 +152,7 @@ class Server:
         if tool not in self.catalog.drift:
             owner, known = f"MCP server '{self.config.name}'", ", ".join(self.catalog.drift)
             raise UnknownReference(owner=owner, kind="drifted tool", name=tool, known=known)
-        self._pins[tool] = self.catalog.drift[tool].offered
-        self._install(self.listing)
+        self._install(self.listing, {tool: self.catalog.drift[tool].offered})
 
     def status(self) -> ServerStatus:
         """Where it stands."""
@@ -160,19 +184,29 @@ class Server:
         restart = self.config.restart
         while True:
             began_ms, generation = self.clock.monotonic_ms(), self._generation
-            await self._connected()
+            cause = await self._connected()
+            if isinstance(cause, LoginRequired):
+                await self._look_out_for_a_login()
+                continue
             logger.warning("MCP server '%s': %s", self.config.name, self._error)
             held_ms = self.clock.monotonic_ms() - began_ms if self._generation > generation else 0
             self._attempts = 1 if held_ms >= restart.stable_ms else self._attempts + 1
-            if self._attempts > restart.max_attempts:
+            # An address that is refused is refused every time.
+            if isinstance(cause, InvalidInput) or self._attempts > restart.max_attempts:
                 self._move(ServerState.FAILED)
                 return
             self._move(ServerState.RECONNECTING)
             if self._error != EXPIRED or self._attempts > 1:
                 await asyncio.sleep(restart.delay_ms(self._attempts, self._jitter()) / 1000)
 
-    async def _connected(self) -> None:
-        """Connect and stay connected; returns with the reason why that is over."""
+    async def _look_out_for_a_login(self) -> None:
+        if self._state is not ServerState.LOGIN_REQUIRED:
+            logger.warning("%s", self._error)
+            self._move(ServerState.LOGIN_REQUIRED)
+        await asyncio.sleep(self.config.restart.cap_ms / 1000)
+
+    async def _connected(self) -> BaseException | None:
+        """Connect and stay connected; returns what ended it, if that was an error."""
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self.config.connect_ms / 1000):
@@ -187,7 +221,10 @@ class Server:
                 self._error = session.why
         except Exception as error:  # Whatever a server or its transport does, it is only its own.
             logger.debug("The connection failed.", exc_info=True)
-            self._error = _described(error)
+            cause = _cause(error)
+            self._error = _described(cause)
+            return cause
+        return None
 
     async def _end(self) -> None:
         """No call outlives its connection."""
@@ -204,13 +241,17 @@ class Server:
         hearing = asyncio.create_task(session.hear())
         ended = asyncio.create_task(session.ended.wait())
         changed = asyncio.create_task(session.changed.wait())
+        awaited: set[asyncio.Task[Any]] = {hearing, ended, changed}
         try:
             while not ended.done():
-                await asyncio.wait((ended, changed), return_when=asyncio.FIRST_COMPLETED)
-                if changed.done() and not ended.done():
+                done, awaited = await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+                if hearing in done and not ended.done():
+                    hearing.result()  # Who does not hear of changes is not connected.
+                if changed in done and not ended.done():
                     await asyncio.sleep(self.config.limits.coalesce_ms / 1000)
                     session.changed.clear()
                     changed = asyncio.create_task(session.changed.wait())
+                    awaited.add(changed)
                     await self._refresh(session)
         finally:
             for task in (hearing, ended, changed):
@@ -227,11 +268,21 @@ class Server:
         else:
             self._install(listing)
 
-    def _install(self, listing: Listing) -> None:
-        perform = partial(self._calls, self)
-        self.listing = listing
-        self.catalog = catalog_of(listing, self.config, self._pins, self.catalog, perform)
+    def _install(self, listing: Listing, accepted: Mapping[str, str] = _NOTHING) -> None:
+        """Offer what is listed; before that it is known for good what it was."""
+        pins, perform = self._pins, partial(self._calls, self)
+        pins = {**self._kept_pins(), **self.config.pins} if pins is None else {**pins, **accepted}
+        catalog = catalog_of(listing, self.config, pins, self.catalog, perform)
+        file = self.config.pin_file
+        if file is not None and pins != self._pins:
+            # Other processes may have seen other tools.
+            private_files.keep(file, {**self._kept_pins(), **pins})
+        self._pins, self.listing, self.catalog = pins, listing, catalog
         self._publish(self)
+
+    def _kept_pins(self) -> dict[str, str]:
+        file = self.config.pin_file
+        return (file and private_files.read(file, dict[str, str])) or {}
 
     async def _ask(self, kind: Kind, params: Json) -> Json:
         """Tell the call that the server asks during; it must be plain which one that is."""
@@ -256,14 +307,16 @@ class Server:
         moved.set()
 
 
-def _opened(config: McpServer, ask: Ask) -> Any:
-    return importlib.import_module("awaken.extensions.mcp.sdk").opened(config, ask)
+def _opened(config: McpServer, ask: Ask, person: "Person | None" = None) -> Any:
+    return importlib.import_module("awaken.extensions.mcp.sdk").opened(config, ask, person)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What went wrong, without the groups that libraries wrap it in."""
+    return _cause(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _described(error: BaseException) -> str:
-    """What went wrong, without the groups that libraries wrap it in."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
     if isinstance(error, TimeoutError):
         return "no answer in time"
     return f"{type(error).__name__}: {error}"[:500]

@@ -15,16 +15,20 @@ class ServerState(StrEnum):
     CONNECTED = "connected"
     RECONNECTING = "reconnecting"
     """It failed, and is being tried again."""
+    LOGIN_REQUIRED = "login_required"
+    """Nobody is logged in to it; `last_error` names the command, and it goes on by itself then."""
     DISABLED = "disabled"
     FAILED = "failed"
     """It was given up; enabling it tries again."""
 
 
 _S = ServerState
+_AFTER_FAILURE = (_S.RECONNECTING, _S.LOGIN_REQUIRED, _S.FAILED, _S.DISABLED)
 TRANSITIONS: Mapping[ServerState, frozenset[ServerState]] = {
-    _S.CONNECTING: frozenset([_S.CONNECTED, _S.RECONNECTING, _S.FAILED, _S.DISABLED]),
+    _S.CONNECTING: frozenset([_S.CONNECTED, *_AFTER_FAILURE]),
     _S.CONNECTED: frozenset([_S.RECONNECTING, _S.DISABLED]),
-    _S.RECONNECTING: frozenset([_S.CONNECTED, _S.RECONNECTING, _S.FAILED, _S.DISABLED]),
+    _S.RECONNECTING: frozenset([_S.CONNECTED, *_AFTER_FAILURE]),
+    _S.LOGIN_REQUIRED: frozenset([_S.CONNECTED, *_AFTER_FAILURE]),
     _S.DISABLED: frozenset([_S.CONNECTING]),
     _S.FAILED: frozenset([_S.CONNECTING, _S.DISABLED]),
 }

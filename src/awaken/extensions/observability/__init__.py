@@ -2,14 +2,17 @@
 
 `ObservabilityPlugin` watches runs from around and changes nothing in them. `RuntimeStatistics`
 counts how long agents, models and tools take. `JsonLogFormatter` and `RunContextFilter` write logs
-that name the run and the trace. Whatever leaves the process goes through `Redactor` first.
+that name the run and the trace. Whatever people, models, tools and errors said goes through
+`Redactor` before it leaves the process; names and ids are told as they are.
 """
+
+from awaken.contracts.statistics import Statistics, Timing
 
 from .config import ContentCapture, ObservabilityConfig
 from .logs import JsonLogFormatter, RunContextFilter
 from .plugin import ObservabilityPlugin
 from .redactor import Redactor
-from .statistics import RuntimeStatistics, Statistics, Timing
+from .statistics import RuntimeStatistics
 from .telemetry import Providers
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from awaken.contracts.errors import InvalidPluginConfig, KeyCodecError
+from awaken.contracts.errors import InvalidPluginConfig, InvalidValue, KeyCodecError
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.specs import AgentSpec
 
@@ -23,6 +23,10 @@ class ContentCapture(StrEnum):
     SPANS = "span_only"
     EVENTS = "event_only"
     BOTH = "span_and_event"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "ContentCapture":
+        raise InvalidValue(what=f"content {value!r}", problem=f"write one of {', '.join(cls)}")
 
     @property
     def is_on_spans(self) -> bool:

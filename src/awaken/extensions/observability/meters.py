@@ -1,4 +1,4 @@
-"""The metrics of the conventions, with the boundaries they ask for."""
+"""The metrics of the conventions, with the boundaries they ask for, if they ask for any."""
 
 from opentelemetry.metrics import Meter
 

@@ -1,6 +1,7 @@
 """Every name that telemetry uses.
 
-Those of `gen_ai` are in the registry of the GenAI semantic conventions; a test compares them.
+Those of `awaken` are our own; all others are in the registry of the GenAI semantic conventions, of
+the versions that a test names.
 """
 
 AGENT_DESCRIPTION = "gen_ai.agent.description"
@@ -19,6 +20,8 @@ REQUEST_STREAM = "gen_ai.request.stream"
 REQUEST_TEMPERATURE = "gen_ai.request.temperature"
 REQUEST_TOP_P = "gen_ai.request.top_p"
 RESPONSE_FINISH_REASONS = "gen_ai.response.finish_reasons"
+RESPONSE_ID = "gen_ai.response.id"
+RESPONSE_MODEL = "gen_ai.response.model"
 RESPONSE_TIME_TO_FIRST_CHUNK = "gen_ai.response.time_to_first_chunk"
 SYSTEM_INSTRUCTIONS = "gen_ai.system_instructions"
 TOKEN_TYPE = "gen_ai.token.type"
@@ -70,15 +73,6 @@ TOOL_STATUS = "awaken.tool.status"
 
 EVENT_HANDED_OVER = "awaken.handed_over"
 EVENT_SUSPENDED = "awaken.suspended"
-
-OWN = frozenset(
-    {
-        *(ADAPTER, AGENT, ATTEMPT, IS_CONTINUED, MODEL, PARENT_RUN, RUN, STEP),
-        *(SUSPENSION_ACTION, TENANT, TERMINATION, TOOL_STATUS),
-        *(EVENT_HANDED_OVER, EVENT_SUSPENDED),
-    }
-)
-"""The names that are in no registry."""
 
 _PROVIDERS = {
     "azure": "azure.ai.openai",

@@ -9,6 +9,7 @@ from awaken.contracts.instruments import Instrument
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import ConfigSection, Plugin, PluginHost, PluginRegistrar
 from awaken.contracts.specs import AgentSpec
+from awaken.contracts.statistics import Statistics
 from awaken.contracts.tools import ToolDescriptor
 
 from .config import (
@@ -23,7 +24,7 @@ from .content import ContentWriter
 from .redactor import Redactor
 from .run_spans import RunInstrument
 from .state import SPANS_OF_RUN, link_span, note_span
-from .statistics import RuntimeStatistics, Statistics
+from .statistics import RuntimeStatistics
 from .telemetry import Providers, TelemetrySource
 from .watched_run import WatchedRun
 

@@ -2,21 +2,24 @@
 
 from contextlib import AbstractContextManager
 from types import TracebackType
-from urllib.parse import urlsplit
 
 from opentelemetry.trace import SpanKind, StatusCode
 
+from awaken.contracts.addresses import server_of
 from awaken.contracts.instruments import ModelCall, ModelWatch, RunWatch, ToolWatch
 from awaken.contracts.lifecycle import Failed, Suspended, Termination
 from awaken.contracts.messages import ToolCall
-from awaken.contracts.specs import AgentSpec
+from awaken.contracts.specs import AgentSpec, RemoteEndpoint
 from awaken.contracts.tools import ToolDescriptor
 from awaken.contracts.usage import TokenUsage
 
 from . import names
-from .call_spans import ChatSpan, ToolSpan
+from .chat_spans import ChatSpan
 from .scopes import Scope, context_above, error_type
-from .watched_run import Attributes, WatchedRun
+from .tool_spans import ToolSpan
+from .watched_run import Attributes, WatchedRun, server_attributes
+
+_OPERATION = "invoke_agent"
 
 
 class RunInstrument:
@@ -49,11 +52,13 @@ class RunInstrument:
 class RunSpan:
     """The span of a run, from when it begins here, or goes on, until it ends or waits."""
 
-    __slots__ = ("_is_continued", "_run", "_scope", "_started", "_termination")
+    __slots__ = ("_is_continued", "_remote", "_run", "_scope", "_started", "_termination")
 
     def __init__(self, run: WatchedRun, *, is_continued: bool) -> None:
         self._run = run
         self._is_continued = is_continued
+        self._remote = _remote_attributes(run.agent.endpoint)
+        """Who executes it, if that is somebody else."""
         self._termination: Termination | None = None
         self._started = 0.0
         self._scope: Scope | None = None
@@ -61,10 +66,10 @@ class RunSpan:
     def __enter__(self) -> "RunSpan":
         run, above = self._run, context_above()
         agent = run.agent
-        kind = SpanKind.INTERNAL if agent.endpoint is None else SpanKind.CLIENT
+        kind = SpanKind.CLIENT if self._remote else SpanKind.INTERNAL
         self._started = run.telemetry.seconds()
         span = run.telemetry.tracer.start_span(
-            f"invoke_agent {agent.id}", above, kind, self._attributes(agent)
+            f"{_OPERATION} {agent.id}", above, kind, self._attributes(agent)
         )
         run.entered(span, above)
         self._scope = Scope(span, above)
@@ -93,26 +98,27 @@ class RunSpan:
         if failure is not None:
             span.set_attribute(names.ERROR_TYPE, failure)
             span.set_status(StatusCode.ERROR)
-        if run.model is not None:
-            span.set_attribute(names.REQUEST_MODEL, run.model)
         if run.finish_reasons:
             span.set_attribute(names.RESPONSE_FINISH_REASONS, run.finish_reasons)
-        self._measure(failure)
-        if self._scope is not None:
-            self._scope.leave()
-        span.end()
+        try:
+            self._measure({} if failure is None else {names.ERROR_TYPE: failure})
+        finally:
+            if self._scope is not None:
+                self._scope.leave()
+            span.end()
 
-    def _measure(self, failure: str | None) -> None:
+    def _measure(self, failed: Attributes) -> None:
         run, meters = self._run, self._run.telemetry.meters
-        labels: Attributes = {names.AGENT_NAME: run.identity.agent_id}
-        meters.agent_inferences.record(run.inferences, labels)
-        meters.agent_tools.record(run.tools, labels)
-        if failure is not None:
-            labels[names.ERROR_TYPE] = failure
-        if run.model is not None:
-            labels[names.REQUEST_MODEL] = run.model
         took = run.telemetry.seconds() - self._started
-        meters.agent_duration.record(took, labels)
+        if self._remote:
+            # One that runs elsewhere is a call of this process, as that of a model is.
+            labels = {names.OPERATION_NAME: _OPERATION, **self._remote}
+            meters.duration.record(took, {**labels, **failed})
+            return
+        named: Attributes = {names.AGENT_NAME: run.identity.agent_id}
+        meters.agent_inferences.record(run.inferences, named)
+        meters.agent_tools.record(run.tools, named)
+        meters.agent_duration.record(took, {**named, **failed})
 
     def _failure(self, error: BaseException | None) -> str | None:
         if error is not None:
@@ -122,7 +128,7 @@ class RunSpan:
     def _attributes(self, agent: AgentSpec) -> Attributes:
         run = self._run.identity
         found: Attributes = {
-            names.OPERATION_NAME: "invoke_agent",
+            names.OPERATION_NAME: _OPERATION,
             names.AGENT_NAME: agent.id,
             names.ADAPTER: run.adapter.value,
             names.IS_CONTINUED: self._is_continued,
@@ -132,20 +138,13 @@ class RunSpan:
             found[names.AGENT_DESCRIPTION] = agent.description
         if run.parent_run_id is not None:
             found[names.PARENT_RUN] = run.parent_run_id
-        if agent.endpoint is not None:
-            found[names.AGENT_ID] = agent.endpoint.target or agent.id
-            found[names.PROVIDER_NAME] = agent.endpoint.backend
-            found |= _address(agent.endpoint.base_url)
-        return found
+        if agent.endpoint is not None and agent.endpoint.target is not None:
+            found[names.AGENT_ID] = agent.endpoint.target
+        return found | self._remote
 
 
-def _address(url: str) -> Attributes:
-    """The host and port of a remote agent; a program that is started here has none."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
-    except ValueError:
+def _remote_attributes(endpoint: RemoteEndpoint | None) -> Attributes:
+    if endpoint is None:
         return {}
-    if not parts.hostname or port is None:
-        return {}
-    return {names.SERVER_ADDRESS: parts.hostname, names.SERVER_PORT: port}
+    server = server_attributes(server_of(endpoint.base_url))
+    return {names.PROVIDER_NAME: endpoint.backend, **server}

@@ -1,14 +1,13 @@
 """How long agents, models and tools take in this process, over the last day.
 
-Time is cut into buckets; each keeps exact counts and a fair sample of durations. Memory is
-bounded by the number of names that are told apart; all others are counted as `other`.
+Time is cut into buckets; each keeps exact counts, and durations in bins that are 4 % wide. Memory
+is bounded by the number of names that are told apart; all others are counted as `other`.
 """
 
-import random
 import time
-from array import array
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from math import exp, floor, log
 from types import TracebackType
 
 from awaken.contracts.clock import Clock
@@ -17,71 +16,50 @@ from awaken.contracts.inference import StreamResult
 from awaken.contracts.instruments import Instrument, ModelCall
 from awaken.contracts.lifecycle import Failed, Termination
 from awaken.contracts.messages import ToolCall
-from awaken.contracts.record import Record
 from awaken.contracts.specs import AgentSpec
+from awaken.contracts.statistics import Statistics, Timing
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools import ToolDescriptor
 from awaken.contracts.usage import TokenUsage
 
 BUCKET_MS = 600_000
 BUCKETS = 144
-SAMPLES_MAX = 1_024
 NAMES_MAX = 200
 OTHER = "other"
-
-
-class Timing(Record, frozen=True, kw_only=True, omit_defaults=False):
-    """How often something happened, how often it failed, and how long it took."""
-
-    count: int
-    errors: int
-    mean_ms: float
-    p50_ms: float
-    p95_ms: float
-    p99_ms: float
-
-
-class Statistics(Record, frozen=True, kw_only=True, omit_defaults=False):
-    """Timings by name."""
-
-    window_ms: int
-    agents: dict[str, Timing]
-    models: dict[str, Timing]
-    tools: dict[str, Timing]
+_BIN = log(1.04)
+_LEAST_MS, _MOST_MS = 0.001, BUCKETS * BUCKET_MS
+"""What is shorter or longer is told apart no further, so that bins are few."""
 
 
 class _Bucket:
-    __slots__ = ("count", "errors", "index", "samples", "total")
+    __slots__ = ("bins", "count", "errors", "index", "total")
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.count = 0
         self.errors = 0
         self.total = 0.0
-        self.samples = array("f")
+        self.bins: dict[int, int] = {}
 
 
 class Series:
     """The durations of one thing."""
 
-    __slots__ = ("_buckets", "_random")
+    __slots__ = ("_buckets",)
 
-    def __init__(self, randomness: random.Random) -> None:
+    def __init__(self) -> None:
         self._buckets: deque[_Bucket] = deque(maxlen=BUCKETS)
-        self._random = randomness
 
     def add(self, index: int, ms: float, *, is_error: bool) -> None:
-        """Count one; of very many, each is as likely as any other to be among the samples."""
+        """Count one."""
         if not self._buckets or self._buckets[-1].index < index:
             self._buckets.append(_Bucket(index))
         bucket = self._buckets[-1]
         bucket.count += 1
         bucket.errors += is_error
         bucket.total += ms
-        if len(bucket.samples) < SAMPLES_MAX:
-            bucket.samples.append(ms)
-        elif (place := int(self._random.random() * bucket.count)) < SAMPLES_MAX:
-            bucket.samples[place] = ms
+        place = floor(log(min(max(ms, _LEAST_MS), _MOST_MS)) / _BIN)
+        bucket.bins[place] = bucket.bins.get(place, 0) + 1
 
     def timing(self, first: int) -> Timing | None:
         """What happened since a bucket began; None when nothing did."""
@@ -103,14 +81,8 @@ class Series:
 class RuntimeStatistics:
     """Counts the runs of one process."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        randomness: random.Random | None = None,
-        seconds: Callable[[], float] = time.perf_counter,
-    ) -> None:
+    def __init__(self, clock: Clock, seconds: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
-        self._random = randomness or random.Random()
         self.seconds = seconds
         self.agents: dict[str, Series] = {}
         self.models: dict[str, Series] = {}
@@ -125,7 +97,7 @@ class RuntimeStatistics:
         series = kind.get(name)
         if series is None:
             name = name if len(kind) < NAMES_MAX else OTHER
-            series = kind.setdefault(name, Series(self._random))
+            series = kind.setdefault(name, Series())
         index = self._clock.now_ms() // BUCKET_MS
         series.add(index, (self.seconds() - started) * 1000, is_error=is_error)
 
@@ -235,18 +207,15 @@ def _timings(kind: dict[str, Series], first: int) -> dict[str, Timing]:
 
 
 def _percentiles(buckets: Iterable[_Bucket], count: int) -> tuple[float, float, float]:
-    """Of all that were counted; a sample stands for as many as its bucket had for each."""
-    weighed = sorted(
-        (sample, bucket.count / len(bucket.samples))
-        for bucket in buckets
-        for sample in bucket.samples
-    )
-    found, passed = [], 0.0
+    """Of all that were counted; each is at most 2 % off."""
+    bins = Counter[int]()
+    for bucket in buckets:
+        for place, times in bucket.bins.items():
+            bins[place] += times
+    found, passed = list[float](), 0
     wanted = [count * share for share in (0.5, 0.95, 0.99)]
-    for sample, weight in weighed:
-        passed += weight
-        while wanted and passed >= wanted[0] - 1e-9:
-            wanted.pop(0)
-            found.append(round(sample, 3))
-    found += [round(weighed[-1][0], 3)] * len(wanted)
+    for place in sorted(bins):
+        passed += bins[place]
+        while len(found) < len(wanted) and passed >= wanted[len(found)]:
+            found.append(round(exp((place + 0.5) * _BIN), 3))
     return found[0], found[1], found[2]

@@ -4,6 +4,7 @@ from opentelemetry import context as otel
 from opentelemetry import trace
 from opentelemetry.util.types import AttributeValue
 
+from awaken.contracts.addresses import ServerAddress
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.specs import AgentSpec
 
@@ -25,7 +26,6 @@ class WatchedRun:
         "finish_reasons",
         "identity",
         "inferences",
-        "model",
         "span",
         "telemetry",
         "tools",
@@ -49,8 +49,6 @@ class WatchedRun:
         self.span: trace.Span = trace.INVALID_SPAN
         self.inferences = 0
         self.tools = 0
-        self.model: str | None = None
-        """What was asked last."""
         self.finish_reasons: tuple[str, ...] = ()
         self._below: otel.Context | None = None
 
@@ -82,3 +80,10 @@ class WatchedRun:
         if run.tenant_id is not None:
             found[names.TENANT] = run.tenant_id
         return found
+
+
+def server_attributes(server: ServerAddress | None) -> Attributes:
+    """The host and port of who is asked, if that is known."""
+    if server is None:
+        return {}
+    return {names.SERVER_ADDRESS: server.host, names.SERVER_PORT: server.port}

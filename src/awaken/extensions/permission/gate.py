@@ -5,6 +5,7 @@ from typing import Any
 from awaken.contracts.loop_state import TOOL_FILTER, ToolFilter
 from awaken.contracts.permissions import ASKING_TOOLS, PermissionScope, ToolBehavior
 from awaken.contracts.plugins import (
+    Allow,
     BeforeInferenceContext,
     Block,
     GateDecision,
@@ -20,8 +21,7 @@ from awaken.contracts.tools import ToolDenied
 from awaken.patterns import call_of
 
 from .config import OnDeny
-from .rules import RuleSet, Verdict, decide, hidden_tools, is_within
-from .state import user_place
+from .rules import RuleSet, Verdict, hidden_tools, is_within
 
 ACTION = "tool:PermissionConfirm"
 
@@ -37,16 +37,16 @@ class Prepared(Record, frozen=True, kw_only=True):
     """Those of them that the model never sees."""
 
 
-async def permission_gate(context: ToolGateContext) -> GateDecision | None:
+async def permission_gate(context: ToolGateContext) -> GateDecision | Allow | None:
     """Let a call pass, ask about it or refuse it. Nothing but rules, answers and the call count."""
     if context.call.name in ASKING_TOOLS:
         return None
     prepared: Prepared = context.prepared
     call = call_of(context.call.name, context.call.arguments)
-    verdict = decide(prepared.rules, call, await context.own.answers(context))
+    verdict: Verdict = await context.own.verdict(context, prepared.rules, call)
     match verdict.behavior:
         case ToolBehavior.ALLOW:
-            return None
+            return Allow()
         case ToolBehavior.ASK:
             return Suspend(ticket=_ticket(context, verdict))
         case ToolBehavior.DENY:
@@ -56,12 +56,12 @@ async def permission_gate(context: ToolGateContext) -> GateDecision | None:
 async def hide_denied_tools(context: BeforeInferenceContext) -> StateCommand | None:
     """Keep from the model what it could not call anyway."""
     prepared: Prepared = context.prepared
-    answers = await context.own.answers(context)
+    denials = await context.own.denials(context)
     new = [tool_id for tool_id in context.tool_ids if tool_id not in prepared.tool_ids]
     hidden = [tool_id for tool_id in context.tool_ids if tool_id in prepared.hidden]
     hidden += hidden_tools(prepared.rules, new)
-    if any(rule.behavior is ToolBehavior.DENY for rule in answers):
-        hidden += hidden_tools(_NO_RULES, context.tool_ids, answers)
+    if denials:
+        hidden += hidden_tools(_NO_RULES, context.tool_ids, denials)
     if not hidden:
         return None
     return StateCommand().update(TOOL_FILTER, ToolFilter(excluded=tuple(dict.fromkeys(hidden))))
@@ -96,7 +96,7 @@ def _ticket(context: ToolGateContext, verdict: Verdict) -> SuspendTicket:
 
 def _parameters(context: ToolGateContext, verdict: Verdict) -> dict[str, Any]:
     """What whoever decides has to know: the call as it is, who asks, what can be remembered."""
-    is_known = user_place(context.run) is not None
+    is_known = context.run.user_id is not None
     scopes = [
         scope.value
         for scope in PermissionScope

@@ -7,6 +7,12 @@ from awaken.contracts.errors import InvalidPluginConfig, KeyCodecError
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import ConfigSection, Plugin, PluginRegistrar
+from awaken.contracts.remembered import (
+    FORGOTTEN,
+    RUN_ANSWERS,
+    SHARED_ANSWERS,
+    THREAD_ANSWERS,
+)
 from awaken.contracts.specs import AgentSpec
 from awaken.contracts.tools import ToolDescriptor
 
@@ -22,7 +28,6 @@ from .remembering import (
 )
 from .rules import hidden_tools
 from .standing import Standing
-from .state import RUN_ANSWERS, SHARED_ANSWERS, THREAD_ANSWERS
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +45,7 @@ class PermissionPlugin(Plugin):
         registrar.key(RUN_ANSWERS)
         registrar.key(THREAD_ANSWERS, retain_on_uninstall=True)
         registrar.profile_key(SHARED_ANSWERS)
+        registrar.profile_key(FORGOTTEN)
         registrar.gate(permission_gate)
         registrar.hook(Phase.BEFORE_INFERENCE, hide_denied_tools)
         registrar.hook(Phase.BEFORE_TOOL_EXECUTE, remember_approval)

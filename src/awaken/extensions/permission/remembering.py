@@ -15,15 +15,8 @@ from awaken.contracts.plugins import (
     PhaseContext,
     ToolPhaseContext,
 )
-from awaken.contracts.state import ScheduledActionSpec, StateCommand
-from awaken.contracts.suspension import DecisionAction, ToolCallResume
-from awaken.patterns import Call, PatternError, call_of
-
-from .config import NAME
-from .gate import ACTION, asked_pattern, suspension_id
-from .rules import Rule, Verdict, decide, is_within
-from .standing import parsed
-from .state import (
+from awaken.contracts.remembered import (
+    FORGOTTEN,
     RUN_ANSWERS,
     SHARED_ANSWERS,
     THREAD_ANSWERS,
@@ -32,6 +25,14 @@ from .state import (
     project_place,
     user_place,
 )
+from awaken.contracts.state import ScheduledActionSpec, StateCommand
+from awaken.contracts.suspension import DecisionAction, ToolCallResume
+from awaken.patterns import Call, PatternError, call_of
+
+from .config import NAME
+from .gate import ACTION, asked_pattern, suspension_id
+from .rules import Rule, Verdict, decide, is_within
+from .standing import parsed
 
 logger = logging.getLogger(__name__)
 
@@ -73,11 +74,14 @@ def _is_ours(context: ToolPhaseContext) -> bool:
 
 async def share_answer(context: PhaseContext, answer: RememberedAnswer) -> None:
     """Write an answer to where the runs of its project or its person find it."""
+    run, profile = context.run, context.profile
     is_personal = answer.scope is PermissionScope.USER
-    place = user_place(context.run) if is_personal else project_place(context.run)
-    assert context.profile is not None
+    place = user_place(run.tenant_id, run.user_id) if is_personal else project_place(run.tenant_id)
+    assert profile is not None
     assert place is not None
-    await context.profile.change(SHARED_ANSWERS, place, lambda it: answers_after(it, answer))
+    # After a crash this may come once more, when somebody has taken the answer back already.
+    if answer.id not in await profile.read(FORGOTTEN, place):
+        await profile.change(SHARED_ANSWERS, place, lambda it: answers_after(it, answer))
     context.own.read_again()
 
 
@@ -146,5 +150,5 @@ def _narrowed(context: ToolPhaseContext, remember: Remember, verdict: Verdict) -
     """How far the answer reaches: no further than the rule lets it, nor than what is known."""
     scope = remember.scope if is_within(remember.scope, verdict.scope) else verdict.scope
     is_shared = scope in (PermissionScope.USER, PermissionScope.PROJECT)
-    is_nobody = scope is PermissionScope.USER and user_place(context.run) is None
+    is_nobody = scope is PermissionScope.USER and context.run.user_id is None
     return PermissionScope.THREAD if is_nobody or (is_shared and context.profile is None) else scope

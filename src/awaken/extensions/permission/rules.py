@@ -37,8 +37,8 @@ class Rule:
     """Of a question: how far its answer may reach. Of an answer: how far it does."""
     tool: str | None = None
     """The one tool that the rule is about, whatever else its pattern describes."""
-    source: str = "config"
-    """Who says so."""
+    is_answer: bool = False
+    """Whether a person said so, who may take it back."""
 
     def is_about(self, tool_id: str) -> bool:
         """Whether some call of the tool can be meant."""
@@ -85,7 +85,11 @@ class RuleSet:
 
     def about(self, tool_id: str) -> list[Rule]:
         """The rules that can mean calls of the tool, most specific first."""
-        return [rule for _, rule in self._index.of_tool(tool_id)]
+        return self._index.of_tool(tool_id)
+
+    def worth_asking(self, call: Call) -> list[Rule]:
+        """The rules that may fit the call, most specific first; no other one does."""
+        return self._index.of_call(call)
 
 
 def by_specificity(rules: Iterable[Rule]) -> tuple[Rule, ...]:
@@ -100,7 +104,7 @@ def decide(rules: RuleSet, call: Call, answers: Sequence[Rule] = ()) -> Verdict:
     have said before: their denials always count, their permissions only where the rules ask, and
     only as far as the question allows its answers to reach.
     """
-    about = rules.about(call.tool_id)
+    about = rules.worth_asking(call)
     if denial := _first(ToolBehavior.DENY, (*about, *answers), call):
         return Verdict(ToolBehavior.DENY, denial)
     if permission := _first(ToolBehavior.ALLOW, about, call):

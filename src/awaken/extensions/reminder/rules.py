@@ -64,11 +64,10 @@ class Reminders(msgspec.Struct, frozen=True, eq=False):
     """The rules of an agent."""
 
     rules: PatternIndex[Reminder]
-    messages: Mapping[str, ContextMessage]
 
-    def due(self, call: Call, result: ToolResult) -> list[str]:
-        """The keys of what is to be said after the result of a call."""
-        return [it.message.key for it in self.rules.may_match(call) if it.follows(result)]
+    def due(self, call: Call, result: ToolResult) -> list[ContextMessage]:
+        """What is to be said after the result of a call."""
+        return [it.message for it in self.rules.may_match(call) if it.follows(result)]
 
 
 def compiled(
@@ -93,8 +92,7 @@ def compiled(
         if problem:
             raise _refused(agent_id, name, problem)
         entries[name] = (pattern, reminder)
-    messages = {it.message.key: it.message for _, it in entries.values()}
-    return Reminders(PatternIndex(entries.values()), messages)
+    return Reminders(PatternIndex(entries.values()))
 
 
 def _reminder(name: str, rule: ReminderRule) -> Reminder:

@@ -4,11 +4,12 @@ import asyncio
 import hashlib
 from typing import Any
 
-from awaken.authoring.delegates import TIMEOUT_SECONDS, AgentTool
+from awaken.authoring.delegates import TIMEOUT_SECONDS, delegated
 from awaken.authoring.functions import tool
 from awaken.contracts.messages import Provenance
 from awaken.contracts.permissions import TOOL_GRANTS, WANTED_TOOLS
 from awaken.contracts.skills import Skill, SkillContext, SkillUnavailable
+from awaken.contracts.sub_runs import Delegation
 from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools import Tool
@@ -59,12 +60,11 @@ async def _taken_up(
     if ctx.resume is not None and (fork := ctx.state.snapshot.get(FORKS).get(ctx.call_id)):
         return await _followed(fork, ctx)
     config = ctx.agent.config(SECTION, SkillsConfig)
-    entry = library.find(name, config)
+    entry = library.find(name, ctx.agent)
     values = checked_arguments(entry.skill, given)
     text = await _text(entry, values)
     if entry.skill.context is SkillContext.FORK:
-        agent_id = _follower(entry.skill, config, ctx)
-        fork = Fork(call_id=ctx.call_id, agent_id=agent_id, prompt=text)
+        fork = _fork(entry, text, config, ctx)
         ctx.state.update(FORKS, fork)
         return await _followed(fork, ctx)
     return _activated(entry, text, _provenance(entry, values), ctx)
@@ -110,7 +110,24 @@ def _activated(entry: Entry, text: str, provenance: Provenance, ctx: ToolContext
     if skill.name not in active and len(active) >= MAX_ACTIVE:
         problem = f"{MAX_ACTIVE} skills are active already; no more can be in one run."
         raise SkillProblem("unsupported_operation", problem)
-    taken = ActiveSkill(
+    taken = _taken(entry, text, provenance)
+    ctx.state.update(ACTIVE_SKILLS, taken)
+    grant = grant_of(taken, config, ctx.agent.id)
+    if grant.patterns:
+        ctx.state.update(TOOL_GRANTS, grant)
+    if wanted := wanted_tools(taken, grant):
+        ctx.state.update(WANTED_TOOLS, wanted)
+    return {
+        "skill": skill.name,
+        "status": "active",
+        "note": "Its instructions stand at the end of the conversation; follow them now.",
+        "content_hash": taken.content_hash,
+    }
+
+
+def _taken(entry: Entry, text: str, provenance: Provenance) -> ActiveSkill:
+    skill = entry.skill
+    return ActiveSkill(
         name=skill.name,
         text=text,
         content_hash=skill.content_hash or hashlib.sha256(text.encode()).hexdigest(),
@@ -119,19 +136,19 @@ def _activated(entry: Entry, text: str, provenance: Provenance, ctx: ToolContext
         allowed_tools=usable_patterns(skill),
         model=skill.model,
     )
-    ctx.state.update(ACTIVE_SKILLS, taken)
-    grant = grant_of(taken, config, ctx.agent.id)
-    if grant.patterns:
-        ctx.state.update(TOOL_GRANTS, grant)
-    # Wanting a tool is no permission, but somebody else's skill is not to fill the request.
-    if wanted := wanted_tools(grant.patterns if taken.is_remote else taken.allowed_tools):
-        ctx.state.update(WANTED_TOOLS, wanted)
-    return {
-        "skill": skill.name,
-        "status": "active",
-        "note": "Its instructions stand at the end of the conversation; follow them now.",
-        "content_hash": taken.content_hash,
-    }
+
+
+def _fork(entry: Entry, text: str, config: SkillsConfig, ctx: ToolContext) -> Fork:
+    agent_id = _follower(entry.skill, config, ctx)
+    followed = _taken(entry, text, Provenance.MODEL)
+    grant = grant_of(followed, config, agent_id)
+    return Fork(
+        call_id=ctx.call_id,
+        agent_id=agent_id,
+        prompt=text,
+        grant=grant if grant.patterns else None,
+        wanted_tools=wanted_tools(followed, grant),
+    )
 
 
 def _follower(skill: Skill, config: SkillsConfig, ctx: ToolContext) -> str:
@@ -147,6 +164,10 @@ def _follower(skill: Skill, config: SkillsConfig, ctx: ToolContext) -> str:
 
 async def _followed(fork: Fork, ctx: ToolContext) -> ToolResult:
     """The answer of the agent that follows the skill, or its question."""
-    agent = AgentTool(fork.agent_id, "")
-    output = await agent.execute(agent.validate({"prompt": fork.prompt}), ctx)
-    return output.result
+    asked = Delegation(
+        agent_id=fork.agent_id,
+        prompt=fork.prompt,
+        grant=fork.grant,
+        wanted_tools=fork.wanted_tools,
+    )
+    return await delegated(asked, ctx)

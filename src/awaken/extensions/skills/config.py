@@ -21,7 +21,7 @@ class ScriptsConfig(StrictRecord, frozen=True, kw_only=True):
     network: Literal["forbid", "allow"] = "forbid"
     """With `forbid` a script is not run where the platform cannot take its network away."""
     isolation: Literal["required", "none"] = "required"
-    """With `none` a script also runs where the platform cannot keep it apart from the server."""
+    """Bubblewrap, which hides files and processes; with `none` a script also runs without it."""
     environment: tuple[Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")], ...] = ()
     """Variables of the server's environment that scripts see; no others."""
     timeout_ms: Annotated[int, Meta(ge=1, le=600_000)] = 60_000

@@ -101,18 +101,26 @@ def _stamps(root: Path) -> dict[str, Stamp | str]:
     """The stamp of each of the root's own visible directories, or why it has none.
 
     Raises:
-        OSError: The root, or a document in it, cannot be looked at.
+        OSError: The root cannot be looked at.
     """
     with os.scandir(root) as entries:
         found = sorted(
             (entry.name, entry.is_symlink())
             for entry in entries
-            if not entry.name.startswith(".") and entry.is_dir()
+            if not entry.name.startswith(".") and _may_be_skill(entry)
         )
     stamps: dict[str, Stamp | str] = {name: "there are too many skills" for name, _ in found}
     for name, is_symlink in found[:MAX_SKILLS]:
         stamps[name] = "it is a symlink" if is_symlink else _stamp(f"{root}/{name}")
     return stamps
+
+
+def _may_be_skill(entry: "os.DirEntry[str]") -> bool:
+    """Whether it is a directory; what cannot be looked at may be one, and becomes a problem."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return True
 
 
 def _stamp(directory: str) -> Stamp | str:
@@ -121,6 +129,8 @@ def _stamp(directory: str) -> Stamp | str:
             status = os.lstat(f"{directory}/{name}")
         except FileNotFoundError:
             continue
+        except OSError as error:
+            return f"SKILL.md cannot be read ({error.strerror})"
         return (name, status.st_mtime_ns, status.st_size, status.st_ino)
     return "it has no SKILL.md"
 

@@ -26,8 +26,10 @@ def usable_patterns(skill: Skill) -> tuple[str, ...]:
     return tuple(it.text for it in found if isinstance(it, ToolPattern))
 
 
-def wanted_tools(patterns: Iterable[str]) -> tuple[str, ...]:
-    """The tools, as ids or globs, that patterns speak of; a regular expression names none."""
+def wanted_tools(skill: ActiveSkill, grant: ToolGrant) -> tuple[str, ...]:
+    """The tools, as ids or globs, that a skill speaks of; a regular expression names none."""
+    # Wanting a tool is no permission, but somebody else's skill is not to fill the request.
+    patterns = grant.patterns if skill.is_remote else skill.allowed_tools
     tools = (parse_pattern(text).tool for text in patterns)
     return tuple(dict.fromkeys(it.text for it in tools if it.kind is not Kind.REGEX))
 

@@ -1,6 +1,7 @@
 """Before each request: the catalog, the instructions of active skills, and what they change."""
 
 import re
+from collections.abc import Callable
 from html import escape
 
 import msgspec
@@ -17,6 +18,7 @@ from awaken.contracts.loop_state import (
 from awaken.contracts.messages import Provenance, Role
 from awaken.contracts.permissions import TOOL_GRANTS
 from awaken.contracts.plugins import BeforeInferenceContext
+from awaken.contracts.specs import AgentSpec
 from awaken.contracts.state import StateCommand
 
 from .catalog import catalog_text
@@ -35,9 +37,12 @@ _FRAME = re.compile(r"<(?=/?\s*(?:active_skill_instructions|skill)\b)", re.IGNOR
 class AgentSkills:
     """What one resolved agent shows of the skills: its catalogs, made once for each shelf."""
 
-    def __init__(self, library: SkillLibrary, config: SkillsConfig) -> None:
+    withholds: Callable[[str], bool]
+    """Known once the catalogs are: whether a source keeps the skill of a name from the agent."""
+
+    def __init__(self, library: SkillLibrary, config: SkillsConfig, agent: AgentSpec) -> None:
         self.config = config
-        self._library = library
+        self._library, self._agent = library, agent
         self._shelf: Shelf | None = None
         self._catalogs: tuple[ContextMessage, ...] = ()
 
@@ -45,6 +50,7 @@ class AgentSkills:
         """The operator's skills and those of servers; the same as long as no skill has changed."""
         shelf = self._library.shelf()
         if shelf is not self._shelf:
+            self.withholds = self._library.withholding(self._agent)
             own, remote = (self._text(shelf, is_remote=it) for it in (False, True))
             found = [system_context(CATALOG_KEY, own)] if own else []
             if remote:
@@ -56,8 +62,9 @@ class AgentSkills:
 
     def _text(self, shelf: Shelf, *, is_remote: bool) -> str:
         entries = (it for it in shelf.entries.values() if it.source.is_remote is is_remote)
+        known = (it.skill for it in entries if not self.withholds(it.skill.name))
         return catalog_text(
-            (it.skill for it in entries if self.config.shows(it.skill)),
+            (it for it in known if self.config.shows(it)),
             max_entries=self.config.max_entries,
             max_chars=self.config.max_chars,
         )
@@ -72,7 +79,7 @@ async def before_inference(context: BeforeInferenceContext) -> StateCommand | No
         command = command.update(CONTEXT_MESSAGES, UpsertContext(message=catalog))
     if hidden := _hidden(skills.config, has_skills=bool(catalogs)):
         command = command.update(TOOL_FILTER, ToolFilter(excluded=hidden))
-    command = _with_active(command, context, skills.config)
+    command = _with_active(command, context, skills)
     return None if command.is_empty else command
 
 
@@ -83,14 +90,15 @@ def _hidden(config: SkillsConfig, *, has_skills: bool) -> tuple[str, ...]:
 
 
 def _with_active(
-    command: StateCommand, context: BeforeInferenceContext, config: SkillsConfig
+    command: StateCommand, context: BeforeInferenceContext, skills: AgentSkills
 ) -> StateCommand:
-    active = context.state(ACTIVE_SKILLS)
+    active, config = context.state(ACTIVE_SKILLS), skills.config
     if not active:
         return command
     for grant in changed_grants(active.values(), config, context.agent.id, context.snapshot):
         command = command.update(TOOL_GRANTS, grant)
-    shown = [active[name] for name in sorted(active) if config.permits(name)]
+    permitted = (it for it in sorted(active) if config.permits(it) and not skills.withholds(it))
+    shown = [active[name] for name in permitted]
     for message in _instructions(shown):
         command = command.update(CONTEXT_MESSAGES, UpsertContext(message=message))
     model = next((it.model for it in shown if it.model), None) if config.models else None

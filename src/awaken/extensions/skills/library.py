@@ -1,13 +1,14 @@
 """All sources as one: a versioned snapshot of every skill, made again only after a change."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.record import Record
-from awaken.contracts.skills import Skill, SkillSource
+from awaken.contracts.skills import SharedSkills, Skill, SkillSource
+from awaken.contracts.specs import AgentSpec
 
-from .config import SkillsConfig
+from .config import SECTION, SkillsConfig
 from .folders import FolderSkills
 from .problems import SkillProblem
 
@@ -75,16 +76,29 @@ class SkillLibrary:
         self._warn()
         return any(changes)
 
-    def find(self, name: str, config: SkillsConfig) -> Entry:
+    def find(self, name: str, agent: AgentSpec) -> Entry:
         """A skill that the agent's model may use: all tools come through here.
 
         Raises:
             SkillProblem: There is none; one that is hidden looks the same as one that is not.
         """
         entry = self.shelf().entries.get(name)
-        if entry is None or not config.shows(entry.skill):
+        config = agent.config(SECTION, SkillsConfig)
+        if entry is None or not config.shows(entry.skill) or self.withholding(agent)(name):
             raise SkillProblem("unknown_skill", f"There is no skill {name[:MAX_NAME]!r}.")
         return entry
+
+    def withholding(self, agent: AgentSpec) -> Callable[[str], bool]:
+        """Whether a source keeps the skill of a name from the agent."""
+        found = [it.withholding(agent) for it in self._sources if isinstance(it, SharedSkills)]
+        return lambda name: any(withholds(name) for withholds in found)
+
+    def unknown(self, names: Iterable[str]) -> list[str]:
+        """Which of these names no skill has; none while a remote source may still bring them."""
+        if any(source.is_remote for source in self._sources):
+            return []
+        known = self.shelf().entries
+        return [name for name in dict.fromkeys(names) if name not in known]
 
     def _warn(self) -> None:
         """Log each problem once for as long as it is there."""

@@ -1,10 +1,12 @@
 """The plugin: a catalog in front of the model, three tools behind it, folders watched."""
 
 import asyncio
+import logging
+import math
 import os
 from collections.abc import Mapping, Sequence
 
-from awaken.contracts.errors import InvalidPluginConfig, KeyCodecError
+from awaken.contracts.errors import InvalidPluginConfig, InvalidSpec, KeyCodecError
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import ConfigSection, Plugin, PluginHost, PluginRegistrar
 from awaken.contracts.skills import Skill, SkillSource
@@ -21,6 +23,8 @@ from .sandbox import Sandbox
 from .scripts import script_tool
 from .state import ACTIVE_SKILLS, FORKS
 
+logger = logging.getLogger(__name__)
+
 REFRESH_SECONDS = 5.0
 
 
@@ -30,8 +34,8 @@ class SkillsPlugin(Plugin):
     Folders are looked at again every `refresh_s` seconds while the runtime is open.
 
     Raises:
-        InvalidSpec: There is neither a folder nor a source, a folder is missing, or two of them
-            have the same skill.
+        InvalidSpec: There is neither a folder nor a source, one of them is none or is missing,
+            two of them have the same skill, or `refresh_s` is no time.
     """
 
     name = "skills"
@@ -42,6 +46,7 @@ class SkillsPlugin(Plugin):
         sources: Sequence[SkillSource] = (),
         refresh_s: float = REFRESH_SECONDS,
     ) -> None:
+        _check(roots, sources, refresh_s)
         self._library = SkillLibrary([*map(FolderSkills, roots), *sources])
         self._refresh_s = refresh_s
         self._refreshing: asyncio.Task[None] | None = None
@@ -81,7 +86,13 @@ class SkillsPlugin(Plugin):
             raise _refused(agent, str(error)) from error
         if config.fork_agent is not None and config.fork_agent not in agent.delegates:
             raise _refused(agent, f"fork_agent '{config.fork_agent}' is none of its delegates")
-        return AgentSkills(self._library, config)
+        return AgentSkills(self._library, config, agent)
+
+    def oddities(self, agent: AgentSpec) -> Sequence[str]:
+        """Names of skills in the section that no skill has."""
+        config = agent.config(SECTION, SkillsConfig)
+        unknown = self._library.unknown((*(config.allowed or ()), *config.excluded))
+        return [f"section 'skills' names '{name}', which is no skill here" for name in unknown]
 
     async def open(self, host: PluginHost) -> None:
         """Begin to watch the folders."""
@@ -102,7 +113,31 @@ class SkillsPlugin(Plugin):
     async def _refresh_forever(self) -> None:
         while True:
             await asyncio.sleep(self._refresh_s)
-            await self.refresh()
+            try:
+                await self.refresh()
+            except Exception:
+                # The skills stay as they last were, and the next look may go well.
+                logger.exception("skills: the folders could not be looked at")
+
+
+def _check(roots: Sequence[object], sources: object, refresh_s: object) -> None:
+    problem = None
+    if strange := [it for it in roots if not isinstance(it, str | os.PathLike)]:
+        problem = f"a folder is a path, not {type(strange[0]).__name__}"
+    elif not isinstance(sources, Sequence) or isinstance(sources, str):
+        problem = f"sources is a list, not {type(sources).__name__}"
+    elif strange := [it for it in sources if not isinstance(it, SkillSource)]:
+        problem = f"a source is a SkillSource such as GivenSkills, not {type(strange[0]).__name__}"
+    elif not _is_time(refresh_s):
+        problem = f"refresh_s is a number of seconds above 0, not {refresh_s!r}"
+    if problem is not None:
+        raise InvalidSpec(what="SkillsPlugin", problem=problem)
+
+
+def _is_time(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 < value < math.inf
 
 
 def _refused(agent: AgentSpec, problem: str) -> InvalidPluginConfig:

@@ -53,8 +53,9 @@ async def run_process(
                 exit_code = await process.wait()
         finally:
             await _killed(process)
-        # What left the group may hold a pipe for ever; what it writes is nobody's output.
-        await asyncio.wait({out.reading, err.reading}, timeout=GRACE_SECONDS)
+            # The rest of a sandbox ends after the process that is known here. What left the group
+            # may hold a pipe for ever; what it writes is nobody's output.
+            await asyncio.wait({out.reading, err.reading}, timeout=GRACE_SECONDS)
         return Finished(exit_code=exit_code, stdout=out, stderr=err)
 
 

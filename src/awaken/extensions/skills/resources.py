@@ -11,7 +11,7 @@ from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools import Tool
 
-from .config import RESOURCE, SECTION, SkillsConfig
+from .config import RESOURCE
 from .files import checked_parts, read_file
 from .folders import FolderSkills
 from .library import Entry, SkillLibrary
@@ -38,7 +38,7 @@ def resource_tool(library: SkillLibrary) -> Tool:
             kind: `reference` for text, `asset` for anything else; follows from the path.
         """
         try:
-            entry = library.find(skill, ctx.agent.config(SECTION, SkillsConfig))
+            entry = library.find(skill, ctx.agent)
             return await asyncio.to_thread(_loaded, directory_of(entry), path, kind)
         except SkillProblem as problem:
             return ToolResult.error_with_code(ctx.tool_name, problem.kind, str(problem))

@@ -1,9 +1,10 @@
 """How a script is kept apart: a command line for the strongest means that the platform permits.
 
-Bubblewrap hides the file system, the network and all processes. Linux namespaces hide the network,
-the memory and environment of the server and, where permitted, all processes. Where neither is
-permitted no script is run, unless the configuration says so. The limits of the process itself hold
-in every case.
+Bubblewrap hides the file system, the network and all processes, and lets a script write to its own
+copy of the skill alone: nothing less is isolation. Only where a configuration requires none are
+Linux namespaces enough, which hide the network, the memory and environment of the server and, where
+permitted, all processes, but no files; and only if the network is allowed as well is a script run
+without either. The limits of the process itself hold in every case.
 """
 
 import os
@@ -22,6 +23,8 @@ PROBE_SECONDS = 10
 
 _INSIDE = "/skill"
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache")
+_NETWORK = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl/certs")
+"""What finds hosts by name and checks who they are."""
 _LIMITS = 'ulimit -c 0 -t "$1" -v "$2" -f "$3" -u "$4" -n 256 || exit 126; shift 4; exec "$@"'
 _USER = ("--user", "--map-root-user")
 _PROCESSES = ("--pid", "--fork", "--kill-child", "--mount-proc")
@@ -31,7 +34,7 @@ class Sandbox:
     """Finds out once what the platform permits, and makes command lines of it."""
 
     def __init__(self) -> None:
-        self._found: dict[str, tuple[str, ...]] = {}
+        self._found: dict[tuple[str, str], tuple[str, ...]] = {}
 
     async def command(
         self, config: ScriptsConfig, work: Path, command: tuple[str, ...]
@@ -43,16 +46,17 @@ class Sandbox:
         """
         if sys.platform != "linux":
             raise SkillProblem("unsupported_operation", "Scripts of skills need Linux.")
-        kept_apart = await self._means(config.network)
+        kept_apart = await self._means(config)
         if not kept_apart and (problem := _refusal(config)):
             raise problem
         return (*_placed(kept_apart, work), *_limited(config), *command)
 
-    async def _means(self, network: str) -> tuple[str, ...]:
-        if not self._found.get(network):
+    async def _means(self, config: ScriptsConfig) -> tuple[str, ...]:
+        wanted = (config.network, config.isolation)
+        if not self._found.get(wanted):
             # That there is none is found out anew each time: it may have been a slow moment.
-            self._found[network] = await _strongest(network)
-        return self._found[network]
+            self._found[wanted] = await _strongest(config)
+        return self._found[wanted]
 
 
 def script_environment(config: ScriptsConfig, work: Path) -> dict[str, str]:
@@ -62,8 +66,8 @@ def script_environment(config: ScriptsConfig, work: Path) -> dict[str, str]:
     return {**basics, **allowed}
 
 
-async def _strongest(network: str) -> tuple[str, ...]:
-    for means in _candidates(network):
+async def _strongest(config: ScriptsConfig) -> tuple[str, ...]:
+    for means in _candidates(config):
         if await _is_permitted(means):
             return means
     return ()
@@ -71,41 +75,47 @@ async def _strongest(network: str) -> tuple[str, ...]:
 
 def _refusal(config: ScriptsConfig) -> SkillProblem | None:
     """Why a script is not run where nothing can keep it apart."""
+    if config.isolation == "required":
+        problem = (
+            "Scripts cannot be kept apart from the server here: install bubblewrap and permit user "
+            "namespaces, or set scripts.isolation to 'none' if scripts may read and write what "
+            "the server may."
+        )
+        return SkillProblem("isolation_unavailable", problem)
     if config.network == "forbid":
         problem = (
             "The network cannot be taken away from scripts here: install bubblewrap, permit user "
             "namespaces, or set scripts.network to 'allow'."
         )
         return SkillProblem("unsupported_operation", problem)
-    if config.isolation == "required":
-        problem = (
-            "Scripts cannot be kept apart from the server here: install bubblewrap, permit user "
-            "namespaces, or set scripts.isolation to 'none' if scripts may read what it knows."
-        )
-        return SkillProblem("isolation_unavailable", problem)
     return None
 
 
-def _candidates(network: str) -> list[tuple[str, ...]]:
-    """Command prefixes, strongest first."""
+def _candidates(config: ScriptsConfig) -> list[tuple[str, ...]]:
+    """Command prefixes that are isolation enough, strongest first."""
     found: list[tuple[str, ...]] = []
     if bubblewrap := shutil.which("bwrap"):
-        found.append(_bubblewrap(bubblewrap, network))
-    if unshare := shutil.which("unshare"):
-        alone = ("--net",) if network == "forbid" else ()
+        found.append(_bubblewrap(bubblewrap, config.network))
+    # Namespaces alone hide no files: a script reads and writes as the server's user.
+    if config.isolation == "none" and (unshare := shutil.which("unshare")):
+        alone = ("--net",) if config.network == "forbid" else ()
         found.append((unshare, *_USER, *alone, *_PROCESSES, "--"))
         found.append((unshare, *_USER, *alone, "--"))
     return found
 
 
 def _bubblewrap(program: str, network: str) -> tuple[str, ...]:
-    shared = ("--share-net",) if network == "allow" else ()
-    system = [part for path in _SYSTEM for part in ("--ro-bind-try", path, path)]
+    is_open = network == "allow"
+    shown = (*_SYSTEM, *(_NETWORK if is_open else ()))
+    places = [part for path in shown for part in ("--ro-bind-try", path, path)]
     return (
-        program, "--unshare-all", *shared, "--die-with-parent", "--new-session",
-        "--cap-drop", "ALL", *system, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp",
-        "--bind", _WORK, _INSIDE, "--chdir", _INSIDE,
-        "--setenv", "HOME", _INSIDE, "--setenv", "TMPDIR", "/tmp", "--",
+        program, "--unshare-all", *(("--share-net",) if is_open else ()), "--die-with-parent",
+        "--new-session", "--cap-drop", "ALL", *places, "--proc", "/proc", "--dev", "/dev",
+        "--bind", _WORK, _INSIDE, "--bind", _WORK, "/dev/shm", "--symlink", _INSIDE, "/tmp",
+        # Nothing but the copy can be written to: also the root is memory, and a script of root
+        # would otherwise change settings of the kernel.
+        "--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/",
+        "--chdir", _INSIDE, "--setenv", "HOME", _INSIDE, "--setenv", "TMPDIR", _INSIDE, "--",
     )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ def script_tool(library: SkillLibrary, sandbox: Sandbox) -> Tool:
         """
         try:
             config = ctx.agent.config(SECTION, SkillsConfig)
-            entry = library.find(skill, config)
+            entry = library.find(skill, ctx.agent)
             return await _ran(entry, script, args or [], _enabled(config), sandbox)
         except SkillProblem as problem:
             return ToolResult.error_with_code(ctx.tool_name, problem.kind, str(problem))

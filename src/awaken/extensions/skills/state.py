@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from awaken.contracts.messages import Provenance
+from awaken.contracts.permissions import ToolGrant
 from awaken.contracts.record import Record
 from awaken.contracts.state import MergeStrategy, StateKey
 
@@ -32,6 +33,9 @@ class Fork(Record, frozen=True, kw_only=True):
     call_id: str
     agent_id: str
     prompt: str
+    grant: ToolGrant | None = None
+    """What the skill allows its follower, for as long as it follows."""
+    wanted_tools: tuple[str, ...] = ()
 
 
 def _added(kind: type[R], field: str) -> Callable[[Mapping[str, R], Any], Mapping[str, R]]:

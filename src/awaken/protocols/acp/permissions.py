@@ -40,7 +40,8 @@ async def permission(view: TenantView, ticket: Ticket, client: Any) -> ToolCallR
         await view.cancel_run(ticket.run_id)
         raise RunError(f"Tool '{ticket.tool_name}' asks for an answer that ACP cannot give.")
     scope, key = thread_scope(ticket.thread_id), f"acp.permission.{ticket.tool_name}"
-    known = await view.profile.find_entry(scope, key)
+    is_kept_there = _is_kept_by_asker(ticket)
+    known = None if is_kept_there else await view.profile.find_entry(scope, key)
     if known is not None and known.value in _ALWAYS:
         return _decision(known.value)
     shown = tool_call(ticket.call_id, ticket.tool_name, ticket.arguments)
@@ -52,10 +53,16 @@ async def permission(view: TenantView, ticket: Ticket, client: Any) -> ToolCallR
     chosen = msgspec.convert(answer, Permission).outcome.option_id
     if chosen not in _OPTIONS:
         return None
-    if chosen in _ALWAYS:
+    if chosen in _ALWAYS and not is_kept_there:
         entry = ProfileEntry(owner=scope, key=key, value=chosen, updated_at=view.now_ms())
         await view.profile.save_entry(entry)
     return _decision(chosen)
+
+
+def _is_kept_by_asker(ticket: Ticket) -> bool:
+    """Whether the asker says how far an answer reaches: it remembers it, and can forget it."""
+    asked = ticket.suspension.parameters
+    return bool(ticket.asked_by) and isinstance(asked, dict) and "remember" in asked
 
 
 def _decision(option: str) -> ToolCallResume:

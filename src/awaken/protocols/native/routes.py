@@ -9,7 +9,7 @@ from awaken.transport.asgi import Reply
 from awaken.transport.routes import Access, ApiRoute, Call
 from awaken.transport.stopping import cancel_thread, interrupt_thread
 
-from . import bodies, catalog, events, inputs, paging, runs, threads, views
+from . import bodies, catalog, events, inputs, paging, remembered, runs, threads, views
 
 
 def _route(
@@ -39,10 +39,12 @@ _accept = partial(_route, Access.INVOKE, reply=views.Accepted, status=202)
 _decide = partial(
     _route, Access.DECIDE, reply=views.Accepted, body=bodies.TicketDecision, status=202
 )
+_forget = partial(_route, Access.DECIDE)
 _KEY = ("Idempotency-Key",)
 _ID = ("Last-Event-ID",)
 _THREAD = "/v1/threads/{thread_id}"
 _RUN = "/v1/runs/{run_id}"
+_ANSWERS = "/v1/remembered-answers"
 
 ROUTES = (
     _invoke("POST /v1/runs", runs.start_run, bytes, body=bodies.StartRun, headers=_KEY),
@@ -113,6 +115,17 @@ ROUTES = (
         f"GET {_THREAD}/tickets", catalog.thread_tickets, views.Tickets, query=paging.TicketPaging
     ),
     _read("GET /v1/tickets", catalog.list_tickets, views.Tickets, query=paging.TicketPaging),
+    _read(f"GET {_ANSWERS}", remembered.list_answers, remembered.Answers, query=remembered.Whose),
+    _forget(
+        f"DELETE {_ANSWERS}", remembered.forget_answers, remembered.Answers, query=remembered.AllOf
+    ),
+    _forget(
+        f"DELETE {_ANSWERS}/{{answer_id}}",
+        remembered.forget_answer,
+        None,
+        query=remembered.Whose,
+        status=204,
+    ),
     _read("GET /v1/agents", catalog.list_agents, views.Agents),
     _read("GET /v1/agents/{agent_id}", catalog.get_agent, views.AgentView),
 )

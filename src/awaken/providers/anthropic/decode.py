@@ -1,7 +1,7 @@
 """The stream of the Anthropic Messages format. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -13,6 +13,7 @@ from awaken.contracts.inference import (
     StopReason,
     ThinkingSignature,
     UsageReport,
+    VendorAnswer,
 )
 from awaken.contracts.model_errors import (
     AnswerTooLarge,
@@ -20,6 +21,7 @@ from awaken.contracts.model_errors import (
     MalformedAnswer,
     StreamInterrupted,
 )
+from awaken.providers.http.codec import vendor_answer
 from awaken.providers.http.failures import failure_of_event
 
 from .encode import ORIGIN, redacted
@@ -37,6 +39,8 @@ _NO_INPUT = (b"", b"{}", b"null")
 
 
 class _Message(msgspec.Struct, gc=False):
+    id: Any = None
+    model: Any = None
     usage: msgspec.Raw = msgspec.Raw()
 
 
@@ -90,10 +94,12 @@ class AnthropicDecoder:
         "_signature",
         "_usage",
         "is_over",
+        "vendor",
     )
 
     def __init__(self, origin: str = ORIGIN) -> None:
         self.is_over = False
+        self.vendor: VendorAnswer | None = None
         self._origin = origin
         self._open: dict[int, _Block] = {}
         self._calls = 0
@@ -138,6 +144,7 @@ class AnthropicDecoder:
     def _start(self, event: _Event) -> Sequence[ModelEvent]:
         if event.message is not None:
             self._usage = updated(self._usage, event.message.usage)
+            self.vendor = vendor_answer(event.message.id, event.message.model)
         return ()
 
     def _start_block(self, event: _Event) -> Sequence[ModelEvent]:

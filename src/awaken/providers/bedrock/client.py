@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 from yarl import URL
 
+from awaken.contracts.addresses import server_of
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.inference import InferenceRequest, ModelEvent
 from awaken.contracts.model_errors import (
@@ -55,7 +56,9 @@ class BedrockClient:
         InvalidSpec: No region is named.
     """
 
-    __slots__ = ("_encoder", "_lock", "_pool", "_region", "_signer", "_spec", "_url", "name")
+    __slots__ = (
+        "_encoder", "_lock", "_pool", "_region", "_signer", "_spec", "_url", "name", "server",
+    )  # fmt: skip
 
     def __init__(self, spec: ProviderSpec, pool: HttpPool) -> None:
         self.name = spec.id
@@ -65,6 +68,7 @@ class BedrockClient:
         domain = "amazonaws.com.cn" if self._region.startswith("cn-") else "amazonaws.com"
         default = f"https://bedrock-runtime.{self._region}.{domain}"
         self._url = (spec.base_url or default).rstrip("/")
+        self.server = server_of(self._url)
         enforces_schema = bool(spec.adapter_options.get("enforce_output_schema"))
         self._encoder = ConverseEncoder(enforces_schema=enforces_schema)
         self._signer: Signer | None = None

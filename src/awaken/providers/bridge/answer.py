@@ -30,6 +30,7 @@ from awaken.contracts.inference import (
     ThinkingSignature,
     TokenUsage,
     UsageReport,
+    VendorAnswer,
 )
 from awaken.contracts.model_errors import (
     AnswerTooLarge,
@@ -94,6 +95,9 @@ class AnswerReader:
             message = f"the model stopped with '{reason}'"
             raise _REFUSALS[reason](message)
         yield Stop(reason=_STOPS[reason])
+        if answer.provider_response_id:
+            # Without an id the vendor said nothing: the model is the one that was asked for.
+            yield VendorAnswer(id=answer.provider_response_id, model=answer.model_name)
 
     def _started(self, index: int, part: ModelResponsePart) -> Iterator[ModelEvent]:
         match part:

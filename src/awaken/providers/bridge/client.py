@@ -7,6 +7,7 @@ from contextlib import aclosing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from awaken.contracts.addresses import server_of
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.inference import InferenceRequest, ModelEvent
 from awaken.contracts.models import ProviderSpec
@@ -27,7 +28,7 @@ class BridgeClient:
         InvalidSpec: The extra is not installed.
     """
 
-    __slots__ = ("_library", "_make_model", "_spec", "name")
+    __slots__ = ("_library", "_make_model", "_spec", "name", "server")
 
     def __init__(self, spec: ProviderSpec, make_model: _MakeModel | None = None) -> None:
         if find_spec("pydantic_ai") is None:
@@ -37,6 +38,7 @@ class BridgeClient:
         self._spec = spec
         self._make_model = make_model
         self._library: Library | None = None
+        self.server = server_of(spec.base_url)
 
     def __repr__(self) -> str:
         return f"BridgeClient({self.name!r})"

@@ -16,6 +16,7 @@ from awaken.contracts.inference import (
     ThinkingSignature,
     TokenUsage,
     UsageReport,
+    VendorAnswer,
 )
 from awaken.contracts.model_errors import (
     AnswerTooLarge,
@@ -25,6 +26,7 @@ from awaken.contracts.model_errors import (
     ProviderFailed,
     StreamInterrupted,
 )
+from awaken.providers.http.codec import vendor_answer
 from awaken.providers.http.counts import Count, is_told, usage_reader
 from awaken.providers.http.failures import failure_of_event
 
@@ -93,6 +95,7 @@ class _Chunk(msgspec.Struct, rename="camel", gc=False):
     usage_metadata: msgspec.Raw = msgspec.Raw()
     prompt_feedback: _Feedback | None = None
     response_id: str | None = None
+    model_version: Any = None
     error: Any = None
 
 
@@ -103,10 +106,11 @@ _read_usage = usage_reader(_Usage)
 class GeminiDecoder:
     """Reads one answer. Only the end of the stream ends it: some models finish in every chunk."""
 
-    __slots__ = ("_calls", "_failure", "_finish", "_origin", "_usage", "is_over")
+    __slots__ = ("_calls", "_failure", "_finish", "_origin", "_usage", "is_over", "vendor")
 
     def __init__(self, origin: str = ORIGIN) -> None:
         self.is_over = False
+        self.vendor: VendorAnswer | None = None
         self._origin = origin
         self._calls = 0
         self._usage = msgspec.Raw()
@@ -127,6 +131,7 @@ class GeminiDecoder:
                 self._usage = chunk.usage_metadata
             if not chunk.candidates:
                 return self._note(chunk, data)
+            self.vendor = self.vendor or vendor_answer(chunk.response_id, chunk.model_version)
             candidate = chunk.candidates[0]
             if candidate.finish_reason is not None:
                 self._note_finish(candidate)

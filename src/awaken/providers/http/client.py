@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
+from awaken.contracts.addresses import server_of
 from awaken.contracts.inference import Alive, InferenceRequest, ModelEvent
 from awaken.contracts.model_errors import (
     AnswerTooLarge,
@@ -43,7 +44,7 @@ class HttpModelClient:
     `setting` names what people change when the address is wrong.
     """
 
-    __slots__ = ("_address", "_codec", "_find_key", "_pool", "_spec", "_timeout", "name")
+    __slots__ = ("_address", "_codec", "_find_key", "_pool", "_spec", "_timeout", "name", "server")
 
     def __init__(
         self,
@@ -63,6 +64,7 @@ class HttpModelClient:
         )
         url = (spec.base_url or codec.base_url).rstrip("/")
         self._address = Address(url=url, setting=setting, idle_ms=spec.timeout_ms)
+        self.server = server_of(url)
 
     def __repr__(self) -> str:
         return f"HttpModelClient({self.name!r})"
@@ -143,6 +145,8 @@ class _Reading:
         for data in self._sse.end():
             yield from self._decoder.take(data)
         yield from self._decoder.end()
+        if self._decoder.vendor is not None:
+            yield self._decoder.vendor
 
 
 async def _drained(content: aiohttp.StreamReader) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from awaken.contracts.inference import InferenceRequest, ModelEvent
+from awaken.contracts.inference import InferenceRequest, ModelEvent, VendorAnswer
 from awaken.contracts.model_errors import InvalidRequest
 from awaken.contracts.record import Record
 from awaken.contracts.secrets import RedactedString
@@ -32,11 +32,22 @@ def wire_request(
         raise InvalidRequest(message) from error
 
 
+def vendor_answer(id_: object, model: object) -> VendorAnswer | None:
+    """What the vendor calls an answer; what is no text names nothing, and harms nothing."""
+    told = VendorAnswer(
+        id=id_ if id_ and isinstance(id_, str) else None,
+        model=model if model and isinstance(model, str) else None,
+    )
+    return None if told == VendorAnswer() else told
+
+
 class StreamDecoder(Protocol):
     """Turns the events of one stream into model events; one object per stream."""
 
     is_over: bool
     """Whether the answer is complete; what comes after it is not read."""
+    vendor: VendorAnswer | None
+    """What the vendor calls the answer, as soon as it says so."""
 
     def take(self, data: bytes) -> Sequence[ModelEvent]:
         """Read the data of one server-sent event.

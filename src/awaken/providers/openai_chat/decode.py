@@ -12,6 +12,7 @@ from awaken.contracts.inference import (
     StopReason,
     ThinkingSignature,
     UsageReport,
+    VendorAnswer,
 )
 from awaken.contracts.model_errors import (
     ContentFiltered,
@@ -21,6 +22,7 @@ from awaken.contracts.model_errors import (
     ProviderFailed,
     StreamInterrupted,
 )
+from awaken.providers.http.codec import vendor_answer
 from awaken.providers.http.counts import is_told
 from awaken.providers.http.failures import failure_of_event
 
@@ -68,6 +70,7 @@ class _Choice(msgspec.Struct):
 
 class _Chunk(msgspec.Struct):
     id: str | None = None
+    model: Any = None
     choices: list[_Choice] | None = None
     usage: msgspec.Raw = msgspec.Raw()
     error: Any = None
@@ -94,10 +97,12 @@ class ChatDecoder:
         "_origin",
         "_usage",
         "is_over",
+        "vendor",
     )
 
     def __init__(self, origin: str = ORIGIN) -> None:
         self.is_over = False
+        self.vendor: VendorAnswer | None = None
         self._origin = origin
         self._answer_id = ""
         self._has_begun = False
@@ -164,6 +169,8 @@ class ChatDecoder:
             # Further choices are other answers to the same question.
             if not choice.index:
                 self._answer_id = chunk.id or self._answer_id
+                if not self._has_begun:
+                    self.vendor = vendor_answer(chunk.id, chunk.model)
                 self._has_begun = True
                 if choice.delta is not None:
                     self._take(choice.delta, events)

@@ -13,6 +13,7 @@ from awaken.contracts.inference import (
     StopReason,
     TokenUsage,
     UsageReport,
+    VendorAnswer,
 )
 from awaken.contracts.model_errors import (
     AnswerTooLarge,
@@ -20,6 +21,7 @@ from awaken.contracts.model_errors import (
     MalformedAnswer,
     StreamInterrupted,
 )
+from awaken.providers.http.codec import vendor_answer
 from awaken.providers.http.counts import Count, usage_reader
 from awaken.providers.http.failures import failure_of_event
 
@@ -70,6 +72,8 @@ class _Incomplete(msgspec.Struct):
 
 
 class _Response(msgspec.Struct):
+    id: Any = None
+    model: Any = None
     usage: msgspec.Raw = msgspec.Raw()
     error: msgspec.Raw = msgspec.Raw(b"{}")
     incomplete_details: _Incomplete | None = None
@@ -89,10 +93,11 @@ class _Call(msgspec.Struct):
 class ResponsesDecoder:
     """Reads one answer. Usage and the reason of the stop come with its last event."""
 
-    __slots__ = ("_calls", "_incomplete", "_is_raw", "_origin", "is_over")
+    __slots__ = ("_calls", "_incomplete", "_is_raw", "_origin", "is_over", "vendor")
 
     def __init__(self, origin: str = ORIGIN) -> None:
         self.is_over = False
+        self.vendor: VendorAnswer | None = None
         self._origin = origin
         self._calls: dict[int, _Call] = {}
         self._incomplete: str | None = None
@@ -204,6 +209,7 @@ class ResponsesDecoder:
 
     def _over(self, response: _Response, reason: StopReason | None) -> Sequence[ModelEvent]:
         self.is_over = True
+        self.vendor = vendor_answer(response.id, response.model)
         usage, events = _read_usage(response.usage), list[ModelEvent]()
         if usage is not None:
             events.append(UsageReport(usage=_tokens(usage)))

@@ -53,13 +53,12 @@ def commit_command(run: Run, command: StateCommand) -> None:
     for effect in command.effects:
         if effect.key not in env.effects:
             raise UnknownHandler(kind="effect", key=effect.key)
-    queued = tuple(
-        Update(
-            key=PENDING_ACTIONS,
-            update=("push", QueuedAction(id=run.services.ids.new_id(), action=action)),
-        )
+    ids, agent_id = run.services.ids, run.agent.spec.id
+    entries = [
+        QueuedAction(id=ids.new_id(), action=action, agent_id=agent_id)
         for action in command.actions
-    )
+    ]
+    queued = tuple(Update(key=PENDING_ACTIONS, update=("push", entry)) for entry in entries)
     patch = command.patch
     run.state.commit(MutationBatch(ops=patch.ops + queued, base_revision=patch.base_revision))
 

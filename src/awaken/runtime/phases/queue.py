@@ -31,9 +31,12 @@ class QueueReport(Record, frozen=True, kw_only=True):
 async def execute_actions(run: Run, phase: Phase, context: PhaseContext) -> QueueReport:
     """Execute the phase's actions, also those they schedule, until none are left.
 
+    Those of an agent that has handed the run over are dropped.
+
     Raises:
         PhaseNotConverging: There are still actions after the last round.
     """
+    _drop_foreign(run)
     rounds = processed = failed = 0
     effects = EffectReport()
     limit = run.services.limits.phase_rounds
@@ -55,6 +58,22 @@ async def execute_actions(run: Run, phase: Phase, context: PhaseContext) -> Queu
             else:
                 processed += 1
                 effects = effects.plus(report)
+
+
+def _drop_foreign(run: Run) -> None:
+    """Drop what another agent's plugins have scheduled: it was meant for that agent's steps.
+
+    Looked at here and not at the switch, because a run that waits goes on with the other agent
+    without one.
+    """
+    for entry in run.state.get(PENDING_ACTIONS):
+        if entry.agent_id not in (None, run.agent.spec.id):
+            logger.info(
+                "Action '%s' of agent '%s' is dropped: the run was handed over.",
+                entry.action.key,
+                entry.agent_id,
+            )
+            run.state.update(PENDING_ACTIONS, ("remove", entry.id))
 
 
 async def _execute(run: Run, entry: QueuedAction, context: PhaseContext) -> EffectReport | None:

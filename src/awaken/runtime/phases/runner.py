@@ -71,6 +71,14 @@ async def run_phase(run: Run, phase: Phase, context: PhaseContext) -> PhaseRepor
     )
 
 
+async def run_hooks_of(run: Run, plugin: str, phase: Phase, context: PhaseContext) -> None:
+    """Run one plugin's hooks of a phase, and what they schedule; the phase itself is not run."""
+    hooks = [it for it in run.agent.env.hooks.get(phase, ()) if it[0] == plugin]
+    if hooks:
+        await _gather(run, hooks, context)
+        await execute_actions(run, phase, context)
+
+
 def _note(run: Run, phase: Phase, context: PhaseContext) -> None:
     """Note that the hooks have acted, before anything can make their work durable."""
     if isinstance(context, BeforeToolExecuteContext):

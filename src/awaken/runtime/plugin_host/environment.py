@@ -9,9 +9,11 @@ from awaken.contracts.errors import (
     HandlerAlreadyRegistered,
     InvalidPluginConfig,
     KeyAlreadyRegistered,
+    PluginFailed,
 )
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.instruments import InstrumentMaker
+from awaken.contracts.messages import Message
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import (
     ActionHandler,
@@ -23,7 +25,7 @@ from awaken.contracts.plugins import (
     ToolGate,
 )
 from awaken.contracts.profile import ProfileKey
-from awaken.contracts.screens import AnswerScreen, MessageScreen, ValueScreen
+from awaken.contracts.screens import AnswerScreen, MessageScreen, StreamScreen, ValueScreen
 from awaken.contracts.specs import AgentSpec
 from awaken.contracts.state import EffectSpec, ScheduledActionSpec, StateKey
 from awaken.contracts.tools import Tool, ToolDescriptor
@@ -42,7 +44,7 @@ class ExecutionEnv:
     __slots__ = (
         "actions", "activated", "answer_screens", "effects", "gates", "hooks", "instruments",
         "keys", "message_screens", "observers", "offered_by", "plugins", "prepared", "profile_keys",
-        "result_screens", "tools", "transforms",
+        "result_screens", "stream_screens", "tools", "transforms",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -63,6 +65,7 @@ class ExecutionEnv:
         self.message_screens: list[tuple[str, MessageScreen]] = []
         self.result_screens: list[tuple[str, ValueScreen]] = []
         self.answer_screens: list[tuple[str, AnswerScreen]] = []
+        self.stream_screens: list[tuple[str, StreamScreen | None]] = []
         self.instruments: list[tuple[str, InstrumentMaker]] = []
         self.prepared: dict[str, Any] = {}
         """What plugins have made of the agent's configuration, by plugin name."""
@@ -161,6 +164,25 @@ class ExecutionEnv:
             self.actions[name] = (declared.plugin_name, spec, handler)
         self.effects.update(declared.effects)
 
+    def screened(self, message: Message) -> Message:
+        """A message from outside as its screens leave it.
+
+        Raises:
+            PluginFailed: A screen failed; the message may not be kept as it was.
+        """
+        for plugin, screen in self.message_screens:
+            try:
+                message = screen(self.prepared.get(plugin), message)
+            except Exception as error:
+                problem = f"raised {type(error).__name__}"
+                raise PluginFailed(
+                    what="A message screen", plugin=plugin, problem=problem
+                ) from error
+            if not isinstance(message, Message):
+                problem = f"returned {type(message).__name__}; return the message"
+                raise PluginFailed(what="A message screen", plugin=plugin, problem=problem)
+        return message
+
     def _add_behaviour(self, declared: Registrations) -> None:
         name = declared.plugin_name
         for phase, hook in declared.hooks:
@@ -172,6 +194,7 @@ class ExecutionEnv:
         self.message_screens.extend((name, screen) for screen in declared.message_screens)
         self.result_screens.extend((name, screen) for screen in declared.result_screens)
         self.answer_screens.extend((name, screen) for screen in declared.answer_screens)
+        self.stream_screens.extend((name, stream) for stream in declared.stream_screens)
         self.instruments.extend((name, maker) for maker in declared.instruments)
         for tool_id, tool in declared.tools.items():
             if tool_id in self.tools:

@@ -1,6 +1,5 @@
 """Collects what one plugin declares."""
 
-from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from awaken.contracts.errors import (
@@ -29,7 +28,7 @@ from awaken.contracts.plugins import (
     ToolPolicy,
 )
 from awaken.contracts.profile import ProfileKey
-from awaken.contracts.screens import AnswerScreen, MessageScreen, ValueScreen
+from awaken.contracts.screens import AnswerScreen, MessageScreen, StreamScreen, ValueScreen
 from awaken.contracts.state import EffectSpec, ScheduledActionSpec, StateKey
 from awaken.contracts.tools import Tool
 
@@ -57,6 +56,7 @@ class Registrations:
         self.message_screens: list[MessageScreen] = []
         self.result_screens: list[ValueScreen] = []
         self.answer_screens: list[AnswerScreen] = []
+        self.stream_screens: list[StreamScreen | None] = []
         self.instruments: list[InstrumentMaker] = []
 
     def key(self, key: StateKey[Any, Any], *, retain_on_uninstall: bool = False) -> None:
@@ -117,9 +117,10 @@ class Registrations:
         """Look at what tools give back before it is kept."""
         self.result_screens.append(screen)
 
-    def screen_answers(self, screen: AnswerScreen) -> None:
+    def screen_answers(self, screen: AnswerScreen, stream: StreamScreen | None = None) -> None:
         """Look at what models say before it is kept or shown."""
         self.answer_screens.append(screen)
+        self.stream_screens.append(stream)
 
     def instrument(self, maker: InstrumentMaker) -> None:
         """Watch runs that begin with this agent."""
@@ -138,15 +139,15 @@ class Registrations:
         return known
 
 
-def _gate_of(policy: ToolPolicy) -> Callable[[ToolGateContext], Awaitable[GateDecision | None]]:
-    async def gate(context: ToolGateContext) -> GateDecision | None:
+def _gate_of(policy: ToolPolicy) -> ToolGate:
+    async def gate(context: ToolGateContext) -> GateDecision | Allow | None:
         decision = await policy(context)
         match decision:
-            case Allow() | AuditOnly():
+            case AuditOnly():
                 return None
             case Deny(reason=reason):
                 return Block(reason=reason)
-            case Suspend() | SetResult():
+            case Allow() | Suspend() | SetResult():
                 return decision
         # Whoever forgets to answer has not allowed anything.
         answer = type(decision).__name__

@@ -84,9 +84,3 @@ class RegistrySet:
     def with_agent(self, source: AgentSource) -> "RegistrySet":
         """Return the set with one agent added or replaced."""
         return replace(self, agents={**self.agents, source.spec.id: source})
-
-    def without_agent(self, agent_id: str) -> "RegistrySet":
-        """Return the set without an agent."""
-        return replace(
-            self, agents={name: kept for name, kept in self.agents.items() if name != agent_id}
-        )

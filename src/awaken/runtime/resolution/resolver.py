@@ -1,8 +1,8 @@
 """The resolve pipeline: an agent's spec becomes something the loop can run."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 
 from awaken.authoring.delegates import AgentTool, description_of
 from awaken.authoring.frontend import FrontEndTool
@@ -21,10 +21,12 @@ from awaken.contracts.models import ModelPool, RetryPolicy
 from awaken.contracts.plugins import Plugin
 from awaken.contracts.specs import AgentSpec
 from awaken.contracts.tools import Tool, ToolDescriptor, ToolInternalError
+from awaken.patterns import tool_glob
 from awaken.runtime.plugin_host.environment import ExecutionEnv
 from awaken.runtime.plugin_host.loop_actions import LoopActions
 from awaken.runtime.stopping import StopRules
 
+from .elsewhere import check_remote
 from .models import ModelRoute, names, routes_of
 from .registries import AgentSource, RegistrySet
 
@@ -97,15 +99,17 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
         UnknownReference: It names a provider, plugin, agent or backend that is not registered.
         InvalidPluginConfig: A config section does not fit its plugin's schema.
         DuplicateRegistration: Two tools have one id.
+        InvalidSpec: It executes elsewhere, and has what only works here.
     """
     source = registries.agents.get(agent_id)
     if source is None:
         raise _unknown_agent(agent_id, names(registries.agents))
     spec = source.spec
+    check_remote(source)
     models, pool = routes_of(registries, source) if spec.endpoint is None else ((), None)
     plugins = _plugins(registries, source)
-    _check_sections(spec, (LoopActions(), *plugins))
-    _check_delegates(registries, spec)
+    _check_sections(registries, spec, (LoopActions(), *plugins))
+    _check_agents(registries, f"Agent '{spec.id}'", spec.delegates)
     env = ExecutionEnv.compiled(
         plugins,
         active=spec.active_hook_filter,
@@ -129,7 +133,7 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
         overrides=InferenceOverride(reasoning_effort=effort) if effort is not None else None,
         output=source.output,
         retry=spec.config("retry", RetryPolicy),
-        diagnostics=diagnostics,
+        diagnostics=(*diagnostics, *_oddities(registries, spec, plugins)),
     )
 
 
@@ -160,7 +164,11 @@ def _plugins(registries: RegistrySet, source: AgentSource) -> tuple[Plugin, ...]
     found = []
     for plugin_id in dict.fromkeys((*registries.everywhere, *source.spec.plugin_ids)):
         if plugin_id in own and plugin_id in registries.everywhere:
-            raise DuplicateRegistration(kind="Plugin", name=plugin_id)
+            message = (
+                f"Agent '{source.spec.id}' has its own plugin '{plugin_id}', and one of that name "
+                "is given to every agent; leave it out of the agent's plugins or of `everywhere`."
+            )
+            raise DuplicateRegistration(message, kind="Plugin", name=plugin_id)
         plugin = own.get(plugin_id) or registries.plugins.get(plugin_id)
         if plugin is None:
             raise UnknownReference(
@@ -173,7 +181,7 @@ def _plugins(registries: RegistrySet, source: AgentSource) -> tuple[Plugin, ...]
     return tuple(found)
 
 
-def _check_sections(spec: AgentSpec, plugins: Iterable[Plugin]) -> None:
+def _check_sections(registries: RegistrySet, spec: AgentSpec, plugins: Iterable[Plugin]) -> None:
     """Refuse a section that does not fit its plugin, or that no plugin of the agent reads."""
     declared = {section.name: section for plugin in plugins for section in plugin.config_sections()}
     for name, config in spec.sections.items():
@@ -185,15 +193,30 @@ def _check_sections(spec: AgentSpec, plugins: Iterable[Plugin]) -> None:
         if violations:
             problem = "; ".join(violations)
             raise InvalidPluginConfig(section=name, agent_id=spec.id, problem=problem)
+        for field in declared[name].agent_fields:
+            owner = f"Section '{name}' of agent '{spec.id}'"
+            _check_agents(registries, owner, config.get(field) or ())
 
 
-def _check_delegates(registries: RegistrySet, spec: AgentSpec) -> None:
-    for name in spec.delegates:
+def _check_agents(registries: RegistrySet, owner: str, agents: Iterable[str]) -> None:
+    for name in agents:
         is_known = registries.name_of(name) in registries.agents
         if not is_known and registries.remote_of(name) is None:
             raise UnknownReference(
-                owner=f"Agent '{spec.id}'", kind="agent", name=name, known=names(registries.agents)
+                owner=owner, kind="agent", name=name, known=names(registries.agents)
             )
+
+
+def _oddities(registries: RegistrySet, spec: AgentSpec, plugins: Iterable[Plugin]) -> Iterator[str]:
+    asked = Counter(map(registries.name_of, spec.delegates))
+    if spec.id in asked:
+        yield f"Agent '{spec.id}': it is among its own delegates, and can never ask itself."
+    for name, times in asked.items():
+        if times > 1:
+            yield f"Agent '{spec.id}': delegate '{name}' is listed {times} times."
+    for plugin in plugins:
+        for oddity in plugin.oddities(spec):
+            yield f"Agent '{spec.id}': {oddity}."
 
 
 def _tools(
@@ -235,7 +258,7 @@ def _matching(
     matched: set[str] = set()
     unmatched = []
     for pattern in patterns or ():
-        hits = {tool_id for tool_id in offered if fnmatchcase(tool_id, pattern)}
+        hits = set(filter(tool_glob(pattern), offered))
         matched |= hits
         if not hits:
             unmatched.append(pattern)

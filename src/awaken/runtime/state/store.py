@@ -211,14 +211,6 @@ class StateStore:
         self.changed = {}
         return thread, run
 
-    def clear_run_scoped(self) -> None:
-        """Drop every run-scoped value."""
-        self._values = {
-            name: value
-            for name, value in self._values.items()
-            if name not in self._keys or self._keys[name].scope is not StateScope.RUN
-        }
-
     def _apply_all(self, ops: Sequence[StateOp]) -> None:
         keys = self._keys
         for op in ops:

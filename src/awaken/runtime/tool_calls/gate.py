@@ -6,7 +6,14 @@ import logging
 import msgspec
 
 from awaken.contracts.messages import ToolCall
-from awaken.contracts.plugins import Block, GateDecision, SetResult, Suspend, ToolGateContext
+from awaken.contracts.plugins import (
+    Allow,
+    Block,
+    GateDecision,
+    SetResult,
+    Suspend,
+    ToolGateContext,
+)
 from awaken.contracts.suspension import DecisionAction, ToolCallResume
 from awaken.runtime.contexts import tool_phase_context
 from awaken.runtime.plugin_host.registrar import WrongAnswer
@@ -14,21 +21,30 @@ from awaken.runtime.run import Run
 
 logger = logging.getLogger(__name__)
 
-_RANK: dict[type, int] = {SetResult: 1, Suspend: 2, Block: 3}
+_RANK: dict[type, int] = {Allow: 0, SetResult: 1, Suspend: 2, Block: 3}
 
 
 async def ask_gates(
     run: Run, call: ToolCall, resume: ToolCallResume | None = None
 ) -> GateDecision | None:
-    """Return the strictest answer of all gates, or None when the call may pass.
+    """Return the strictest answer of all gates, or None when the call may pass."""
+    decision = await answer_of_gates(run, call, resume)
+    return None if isinstance(decision, Allow) else decision
+
+
+async def answer_of_gates(
+    run: Run, call: ToolCall, resume: ToolCallResume | None = None
+) -> GateDecision | Allow | None:
+    """Return the strictest answer of all gates, or None when none has anything to say.
 
     Block beats Suspend beats SetResult; of equal answers the first stays. A gate that fails
-    blocks. The question that a resumed call was already decided on is not asked again.
+    blocks. Allow counts where nobody objects. The question that a resumed call was already
+    decided on is not asked again.
     """
     if resume is not None and resume.action is DecisionAction.CANCEL:
         # A call that will not run needs nobody's permission.
         return None
-    strictest: GateDecision | None = None
+    strictest: GateDecision | Allow | None = None
     for plugin, gate in run.agent.env.gates:
         context = tool_phase_context(run, ToolGateContext, call, resume)
         context.own = run.own.get(plugin)
@@ -45,15 +61,15 @@ async def ask_gates(
             continue
         if strictest is None or _RANK[type(decision)] > _RANK[type(strictest)]:
             strictest = decision
-        elif type(decision) is type(strictest):
+        elif type(decision) is type(strictest) and not isinstance(decision, Allow):
             logger.error("Two gates answered call '%s' with %s.", call.id, type(decision).__name__)
     return strictest
 
 
-def _checked(plugin: str, decision: GateDecision | None) -> GateDecision | None:
+def _checked(plugin: str, decision: GateDecision | Allow | None) -> GateDecision | Allow | None:
     if decision is not None and type(decision) not in _RANK:
         answer = type(decision).__name__
-        message = f"a gate answered {answer}; return Block, Suspend, SetResult or None"
+        message = f"a gate answered {answer}; return Block, Suspend, SetResult, Allow or None"
         raise WrongAnswer(message)
     if isinstance(decision, Suspend):
         # One gate's approval must not pass for another's.
@@ -63,7 +79,7 @@ def _checked(plugin: str, decision: GateDecision | None) -> GateDecision | None:
 
 
 def _is_answered(
-    run: Run, call: ToolCall, resume: ToolCallResume | None, decision: GateDecision
+    run: Run, call: ToolCall, resume: ToolCallResume | None, decision: GateDecision | Allow
 ) -> bool:
     if resume is None or not isinstance(decision, Suspend):
         return False

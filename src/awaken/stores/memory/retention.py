@@ -1,5 +1,7 @@
 """What is kept how long: tickets with a deadline, and old records that are purged."""
 
+from itertools import islice
+
 from awaken.contracts.dispatch import Purged
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.runs import RunRecord
@@ -25,6 +27,7 @@ def purge(tables: Tables, before_ms: int, limit: int) -> Purged:
         dispatches=_purge_dispatches(tables, before_ms, limit),
         runs=_purge_runs(tables, before_ms, limit),
         events=_purge_events(tables, before_ms, limit),
+        orders=_purge_orders(tables, before_ms, limit),
     )
 
 
@@ -86,3 +89,11 @@ def _purge_events(tables: Tables, before_ms: int, limit: int) -> int:
         thread.purged_seq += count
         removed += count
     return removed
+
+
+def _purge_orders(tables: Tables, before_ms: int, limit: int) -> int:
+    dead = (it for _, it in tables.outbox.values() if it.is_dead and it.due_at < before_ms)
+    gone = [entry.entry_id for entry in islice(dead, limit)]
+    for entry_id in gone:
+        del tables.outbox[entry_id]
+    return len(gone)

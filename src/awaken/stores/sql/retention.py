@@ -69,7 +69,8 @@ async def purge(session: Session, before_ms: int, limit: int) -> Purged:
             await session.run("delete_run_tickets", head.no, run_id)
             runs += 1
     events = await _purge_logs(session, before_ms, limit)
-    return Purged(dispatches=len(dispatches), runs=runs, events=events)
+    orders = await session.run("purge_outbox", before_ms, limit)
+    return Purged(dispatches=len(dispatches), runs=runs, events=events, orders=orders)
 
 
 async def _purge_logs(session: Session, before_ms: int, limit: int) -> int:

@@ -264,6 +264,10 @@ UPDATE outbox SET due_at = $2, is_dead = $3, record = $4 WHERE entry_id = $1
 -- name: delete_outbox
 DELETE FROM outbox WHERE entry_id = $1
 
+-- name: purge_outbox
+DELETE FROM outbox WHERE is_dead = 1 AND due_at < $1 AND no IN (
+    SELECT no FROM outbox WHERE is_dead = 1 AND due_at < $1 ORDER BY no LIMIT $2)
+
 -- name: delete_thread_outbox
 DELETE FROM outbox WHERE thread_no = $1
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from awaken.contracts.dispatch import Purged
 from awaken.contracts.errors import VersionConflict
 from awaken.contracts.storage import OutboxEntry, Store
 
@@ -176,14 +177,32 @@ async def the_outbox_of_a_deleted_thread_is_empty(store: Store) -> None:
 
 
 async def a_purge_leaves_what_was_not_sent(store: Store) -> None:
-    """Its commit and its run may be gone; the order stands."""
+    """Its commit and its run may be gone; the order stands, also one that failed and waits."""
     writer = Writer(store)
-    await writer.commit(run=run("run-0", DONE, finished_at=1), outbox=(_mail("a"), _mail("dead")))
+    orders = (_mail("a"), _mail("late", attempts=4, error="gone", due_at=50))
+    await writer.commit(run=run("run-0", DONE, finished_at=1), outbox=orders)
     await writer.commit(run=run("run-1", DONE, finished_at=2, updated_at=2))
-    await store.save_outbox(_mail("dead", is_dead=True))
-    assert (await store.purge(FAR_MS)).runs == 1
-    assert await _due(store) == ["a"]
-    assert _ids(await store.list_dead_outbox(THREAD)) == ["dead"]
+    purged = await store.purge(FAR_MS)
+    assert (purged.runs, purged.orders) == (1, 0)
+    assert await _due(store) == ["a", "late"]
+
+
+async def a_purge_removes_what_was_given_up_before(store: Store) -> None:
+    """Of all threads, oldest commits first, at most so many; what was brought back stands."""
+    first, second = Writer(store), Writer(store, "thread-2")
+    await first.commit(outbox=tuple(map(_mail, ("a", "b", "c", "back"))))
+    await second.commit(outbox=(_mail("d"), _mail("e")))
+    for entry_id, at in (("a", 50), ("b", 51), ("c", 49), ("d", 49), ("e", 50), ("back", 49)):
+        await store.save_outbox(_mail(entry_id, attempts=5, due_at=at, is_dead=True))
+    await store.save_outbox(_mail("back", due_at=49))
+    assert (await store.purge(49)).is_empty
+    assert await store.purge(51, limit=3) == Purged(orders=3)
+    assert _ids(await store.list_dead_outbox()) == ["b", "e"]
+    assert await store.purge(51, limit=3) == Purged(orders=1)
+    assert (await store.purge(51)).is_empty
+    assert _ids(await store.list_dead_outbox()) == ["b"]
+    assert await _due(store) == ["back"]
+    assert await store.save_outbox(_mail("a", is_dead=True)) is False
 
 
 async def _due(store: Store, **options: Any) -> list[str]:
@@ -214,4 +233,5 @@ CHECKS = (
     what_was_sent_does_not_come_back,
     the_outbox_of_a_deleted_thread_is_empty,
     a_purge_leaves_what_was_not_sent,
+    a_purge_removes_what_was_given_up_before,
 )

@@ -1,18 +1,19 @@
-"""What people have answered before, and how long each answer lives.
+"""What people have decided for later calls as well, where it is kept, and how it is taken back.
 
-An answer for a run or a thread is state; one for a project or a person is a profile entry. The
-rules of the configuration are in neither: they hold as long as the configuration says so.
+An answer for a run or a thread is state, and ends with it; one for a project or a person is a
+profile entry. State belongs to the run that executes, so what is taken back of it is noted beside
+it: whoever reads answers leaves out those that are forgotten.
 """
 
+import hashlib
 from collections.abc import Mapping
 
 import msgspec
 
-from awaken.contracts.identity import RunIdentity
-from awaken.contracts.permissions import PermissionScope, ToolBehavior
-from awaken.contracts.profile import GLOBAL_SCOPE, ProfileKey
-from awaken.contracts.record import Record
-from awaken.contracts.state import MergeStrategy, StateKey, StateScope
+from .permissions import PermissionScope, ToolBehavior
+from .profile import GLOBAL_SCOPE, ProfileKey
+from .record import Record
+from .state import MergeStrategy, StateKey, StateScope
 
 ANSWERS_MAX = 1_000
 """How many answers one scope keeps; the oldest permissions make room, denials never do."""
@@ -38,6 +39,11 @@ class RememberedAnswer(Record, frozen=True, kw_only=True):
         """What it is about; a later answer about the same takes its place."""
         # As JSON, so that no two pairs of names can look alike.
         return msgspec.json.encode([self.tool, self.pattern]).decode()
+
+    @property
+    def id(self) -> str:
+        """This one decision: the same calls decided about again are another answer."""
+        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:16]
 
 
 Answers = Mapping[str, RememberedAnswer]
@@ -78,16 +84,20 @@ THREAD_ANSWERS = _answers_key("permission.thread_answers", StateScope.THREAD)
 SHARED_ANSWERS: ProfileKey[Answers] = ProfileKey(
     "permission.answers", default={}, type=dict[str, RememberedAnswer]
 )
+FORGOTTEN: ProfileKey[tuple[str, ...]] = ProfileKey(
+    "permission.forgotten", default=(), type=tuple[str, ...]
+)
+"""The ids of answers that were taken back, in the scope of their thread, project or person."""
 
 
-def project_place(run: RunIdentity) -> str:
-    """Where the answers of the run's project are kept."""
-    return GLOBAL_SCOPE if run.tenant_id is None else f"tenant::{run.tenant_id}"
+def project_place(tenant_id: str | None) -> str:
+    """Where the answers of a tenant's project are kept."""
+    return GLOBAL_SCOPE if tenant_id is None else f"tenant::{tenant_id}"
 
 
-def user_place(run: RunIdentity) -> str | None:
-    """Where the answers of the run's person are kept; None when nobody knows who that is."""
-    if run.user_id is None:
+def user_place(tenant_id: str | None, user_id: str | None) -> str | None:
+    """Where the answers of a person are kept; None when nobody knows who that is."""
+    if user_id is None:
         return None
     # As JSON, so that no two pairs of names can look alike.
-    return f"user::{msgspec.json.encode([run.tenant_id, run.user_id]).decode()}"
+    return f"user::{msgspec.json.encode([tenant_id, user_id]).decode()}"

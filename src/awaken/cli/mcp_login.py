@@ -1,0 +1,107 @@
+"""`awaken mcp-login`: an operator logs in to an MCP server that agents use."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+from aiohttp import web
+from yarl import URL
+
+from awaken.bootstrap.agent_runtime import AgentRuntime
+from awaken.contracts.errors import InvalidInput
+from awaken.extensions.mcp import McpPlugin
+
+from .command_line import new_app
+from .desk import reporting
+from .listening import Address, listening
+from .printing import out, plain
+from .served import app_served
+
+WAIT_S = 300
+_ANOTHER = "This is not the login that is waited for.\n"
+_THANKS = "That is all here; go on in the terminal. This page can be closed.\n"
+
+app = new_app()
+
+
+@app.command("mcp-login")
+def mcp_login(
+    app_place: Annotated[
+        str, typer.Argument(metavar="APP", help="FILE.py with a runtime or agents.")
+    ],
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="The MCP server's name.")],
+    wait_s: Annotated[
+        int, typer.Option("--wait-s", min=1, help="How long to wait for the browser.")
+    ] = WAIT_S,
+) -> None:
+    """Log in to an MCP server whose `oauth` is a Login, and keep the login in its file.
+
+    Prints an address to open in a browser on this machine. A runtime that runs finds the login.
+    """
+    with reporting(is_json=False):
+        served = app_served(app_place, None, is_store_chosen=False)
+        asyncio.run(_login(_plugin_of(served.runtime, server), server, wait_s))
+    out(f"Logged in to MCP server '{plain(server)}'.")
+
+
+def _plugin_of(runtime: AgentRuntime, server: str) -> McpPlugin:
+    registries = runtime.registry.snapshot().registries
+    plugins = [*registries.plugins.values()]
+    plugins += [it for source in registries.agents.values() for it in source.plugins]
+    owners = {
+        status.name: plugin
+        for plugin in plugins
+        if isinstance(plugin, McpPlugin)
+        for status in plugin.status()
+    }
+    if server not in owners:
+        known = ", ".join(map(plain, owners)) or "none"
+        raise _refused(server, f"it is not there; known servers: {known}")
+    return owners[server]
+
+
+async def _login(plugin: McpPlugin, server: str, wait_s: int) -> None:
+    browser = _Browser()
+    try:
+        async with asyncio.timeout(wait_s):
+            await plugin.login(server, browser)
+    except TimeoutError:
+        raise _refused(server, f"nobody has logged in within {wait_s} s") from None
+    if not browser.is_asked:
+        raise _refused(server, "it wants no login, or not before a tool is called")
+
+
+def _refused(server: str, problem: str) -> InvalidInput:
+    return InvalidInput(what=f"MCP server '{plain(server)}'", problem=problem)
+
+
+class _Browser:
+    """Shows an address, and listens where the browser is sent to afterwards."""
+
+    is_asked = False
+
+    async def __call__(self, url: str) -> Mapping[str, str]:
+        """The query of the redirect that belongs to this address, and of no other one."""
+        self.is_asked = True
+        came: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
+        asked = URL(url).query
+        redirect = URL(asked["redirect_uri"])
+
+        async def receive(request: web.Request) -> web.Response:
+            if came.done() or request.query.get("state") != asked["state"]:
+                return web.Response(status=400, text=_ANOTHER)
+            came.set_result(dict(request.query))
+            return web.Response(text=_THANKS)
+
+        serving = web.Application()
+        serving.router.add_get(redirect.path, receive)
+        runner = web.AppRunner(serving, access_log=None, shutdown_timeout=1)
+        await runner.setup()
+        try:
+            place = Address(redirect.host or "", redirect.port or 0)
+            await web.SockSite(runner, listening(place)).start()
+            out(f"Open this address in a browser on this machine:\n\n  {plain(url)}\n")
+            return await came
+        finally:
+            await runner.cleanup()

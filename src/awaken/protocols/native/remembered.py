@@ -1,0 +1,87 @@
+"""Decisions that hold for later calls as well: listed, and taken back."""
+
+from typing import TypedDict
+
+import msgspec
+
+from awaken.contracts.permissions import PermissionScope, ToolBehavior
+from awaken.contracts.record import Record
+from awaken.contracts.remembered import RememberedAnswer
+from awaken.transport.asgi import Bytes, Reply, as_json
+from awaken.transport.routes import Access, Call
+
+from .bodies import Id
+
+
+class Whose(Record, frozen=True, kw_only=True):
+    """Whose answers besides the project's: those of a thread, and of a person, else the caller."""
+
+    thread_id: Id | None = None
+    user_id: Id | None = None
+    """Somebody else: whoever names one needs the scope `admin`."""
+
+
+class AllOf(Whose, frozen=True, kw_only=True):
+    """Every answer of one scope."""
+
+    scope: PermissionScope
+
+
+class AnswerView(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision that holds for later calls; the time in milliseconds."""
+
+    id: str
+    scope: PermissionScope
+    tool: str
+    pattern: str
+    behavior: ToolBehavior
+    narrowed_from: PermissionScope | None
+    run_id: str
+    call_id: str
+    decided_by: str | None
+    decided_at: int
+
+
+class Answers(msgspec.Struct, frozen=True, kw_only=True):
+    """Remembered answers, oldest first."""
+
+    items: tuple[AnswerView, ...]
+
+
+class Names(TypedDict):
+    """Who is meant, as the service is asked."""
+
+    thread_id: str | None
+    user_id: str
+
+
+async def list_answers(call: Call) -> Reply:
+    """List the decisions that hold for later calls: the project's, a person's, a thread's."""
+    return _shown(await call.view.remembered.list(**_names(call)))
+
+
+async def forget_answer(call: Call) -> Reply:
+    """Take a remembered decision back, for every call that is decided about from now on."""
+    await call.view.remembered.forget(call.path["answer_id"], **_names(call))
+    return Bytes(204)
+
+
+async def forget_answers(call: Call) -> Reply:
+    """Take back every remembered decision of one scope; answers with those."""
+    asked: AllOf = call.query
+    return _shown(await call.view.remembered.forget_all(asked.scope, **_names(call)))
+
+
+def _names(call: Call) -> Names:
+    asked: Whose = call.query
+    if asked.user_id not in (None, call.principal.id):
+        call.require(Access.ADMIN)
+    return Names(thread_id=asked.thread_id, user_id=asked.user_id or call.principal.id)
+
+
+def _shown(answers: tuple[RememberedAnswer, ...]) -> Reply:
+    return as_json(Answers(items=tuple(map(_view, answers))))
+
+
+def _view(answer: RememberedAnswer) -> AnswerView:
+    return AnswerView(id=answer.id, **msgspec.structs.asdict(answer))

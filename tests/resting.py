@@ -1,0 +1,30 @@
+"""What rests in an SQLite store, as whoever opens the file can read it.
+
+Its records are packed: what is looked for in the bytes of the file alone is never found.
+"""
+
+import sqlite3
+import zlib
+from contextlib import closing
+from pathlib import Path
+
+from awaken.contracts.errors import CorruptRecord
+from awaken.stores.sql.blobs import tied, unsealed
+
+
+def resting(path: Path) -> bytes:
+    """Everything in the file and in those beside it: its bytes, and each record unpacked."""
+    found = [it.read_bytes() for it in path.parent.glob(f"{path.name}*")]
+    with closing(sqlite3.connect(path)) as file:
+        tables = file.execute("select name from sqlite_master where type = 'table'").fetchall()
+        for (table,) in tables:
+            for row in file.execute(f'select * from "{table}"'):
+                found += [_unpacked(it) for it in row if isinstance(it, bytes)]
+    return b"\n".join(found)
+
+
+def _unpacked(value: bytes) -> bytes:
+    try:
+        return unsealed(tied(value), "a value")
+    except (CorruptRecord, zlib.error):
+        return value
