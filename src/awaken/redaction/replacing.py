@@ -24,6 +24,8 @@ _NO_SECRET = re2.compile(
     r"(?i)(?:^|[_\-. ])(?:page|next|continuation|cursor|sync|max|min)[_-]token$"
 )
 """Names of fields that say where a listing goes on, and are sent back for the rest, or count."""
+_HUMP = re2.compile(r"([a-z0-9])([A-Z])")
+"""Where a word of a `camelCase` name begins."""
 
 
 def findings(text: str, detectors: Iterable[Detector] = ALL, at: int = 0) -> list[Finding]:
@@ -99,9 +101,14 @@ def _free(key: Any, taken: dict[Any, Any]) -> Any:
 def _entry(key: Any, value: Any, detectors: tuple[Detector, ...], depth: int) -> Any:
     """A value of a mapping; its name may tell what it is, also what is inside of it."""
     is_named = any(it.kind == SECRET_NAME for it in detectors)
-    if is_named and isinstance(key, str) and _NAME.search(key) and not _NO_SECRET.search(key):
+    if is_named and isinstance(key, str) and _is_secret(key):
         return _hidden(value, depth)
     return redacted_value(value, detectors, depth)
+
+
+def _is_secret(name: str) -> bool:
+    words = _HUMP.sub(r"\1_\2", name)
+    return bool(_NAME.search(words)) and not _NO_SECRET.search(words)
 
 
 def _hidden(value: Any, depth: int) -> Any:

@@ -114,9 +114,10 @@ def test_names_that_only_sound_like_secrets_and_empty_ones_stay() -> None:
     value = {"max_tokens": 5, "password": None, "secretary": "Ann", "has_password": True}
     assert redacted_value(value) is value
     places = ("next_page_token", "page_token", "next-token", "continuation_token", "cursor")
-    paging = dict.fromkeys((*places, "max_token"), "CAUQAA")
+    paging = dict.fromkeys((*places, "nextPageToken", "max_token"), "CAUQAA")
     assert redacted_value(paging) is paging
-    for name in ("token", "access_token", "refresh_token", "next_page_access_token"):
+    named = ("token", "access_token", "refresh_token", "next_page_access_token")
+    for name in (*named, "accessToken", "clientSecret", "openaiApiKey", "dbPassword"):
         assert redacted_value({name: "CAUQAA"}) == {name: "[secrets.assigned]"}
     # What such a field has in it is looked at all the same.
     assert "AKIA" not in redacted_value({"page_token": "AKIAABCDEFGHIJKLMNOP"})["page_token"]
