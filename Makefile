@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Tests wait for processes, disks and servers half of their time.
+WORKERS = $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
 
 .PHONY: serve test check interop torture bench bench-durable bench-http bench-server bench-extensions bench-peers constraints clean
 
@@ -10,7 +12,7 @@ serve: $(VENV)/ready
 	$(BIN)/awaken serve
 
 test: check
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 check: $(VENV)/ready
 	$(BIN)/ruff check .

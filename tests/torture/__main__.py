@@ -14,17 +14,17 @@ import sys
 import time
 
 STAGES: tuple[tuple[str, str | None, str], ...] = (
-    ("sweep", "--layer store --points 600", "--layer store --points 0"),
+    ("sweep", "--layer store --points 300", "--layer store --points 0"),
     ("sweep", "--failpoints --points 600", "--failpoints --points 0"),
-    ("runtime_sweep", "--limit 300", "--full"),
+    ("runtime_sweep", "--limit 200", "--full"),
     ("runtime_sweep", "--scenarios delegation --limit 60", "--scenarios delegation --full"),
     ("pair_sweep", "--limit 25", ""),
-    ("kill9", "--cycles 1200 --workers 2", "--cycles 100000 --workers 2"),
-    ("worker_kills", "--cycles 25 --clients 20", "--cycles 1000 --clients 20"),
+    ("kill9", "--cycles 800 --workers 2", "--cycles 100000 --workers 2"),
+    ("worker_kills", "--cycles 12 --clients 20", "--cycles 1000 --clients 20"),
     ("two_servers", "--rounds 200 --seconds 15", "--rounds 200"),
     ("powerloss", "--trials 3000", "--trials 200000"),
-    ("pgchaos", "--restarts 40 --cuts 100", "--restarts 1000 --cuts 1000"),
-    ("schedule_sweep", "--schedules 7000", "--schedules 1000000"),
+    ("pgchaos", "--restarts 20 --cuts 50", "--restarts 1000 --cuts 1000"),
+    ("schedule_sweep", "--schedules 4000", "--schedules 1000000"),
     ("starvation", "", ""),
     ("leaks", "--runs 2500", "--runs 100000"),
     ("many_tasks", "--tasks 400", "--full"),
