@@ -3,8 +3,6 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Tests wait for processes, disks and servers half of their time.
-WORKERS = $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
 
 .PHONY: serve test check interop torture bench bench-durable bench-http bench-server bench-extensions bench-peers constraints clean
 
@@ -12,7 +10,7 @@ serve: $(VENV)/ready
 	$(BIN)/awaken serve
 
 test: check
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 check: $(VENV)/ready
 	$(BIN)/ruff check .

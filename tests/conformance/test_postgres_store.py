@@ -20,7 +20,8 @@ def name_of(check: object) -> str:
 @pytest.mark.parametrize("check", [*STORE_CHECKS, *PROFILE_CHECKS], ids=name_of)
 def test_the_postgres_store_keeps_every_promise(check: StoreCheck | ProfileCheck) -> None:
     async def run() -> None:
-        async with opened() as store:
+        # A slow disk is no broken promise.
+        async with opened(connect_timeout_ms=30_000) as store:
             await check(store)
 
     asyncio.run(run())
