@@ -30,11 +30,17 @@ class Mortal:
     def __init__(self, store: Any) -> None:
         self._store = store
         self.is_cut = False
+        self.commits = 0
+        """How many were applied."""
         self.dies_with: Callable[[Commit], bool] = lambda _: False
         """Says of each commit that was applied whether the process dies before it hears of it."""
         self.refuses: dict[str, int] = {}
         """How often a method is still refused, as if the store was away; or one for an id."""
         self.refusal: Exception = StoreUnavailable(store="the store", problem="it is away")
+
+    def die_with(self, number: int) -> None:
+        """Have the process die with the so-manieth commit that is applied."""
+        self.dies_with = lambda _: self.commits == number
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
@@ -46,8 +52,9 @@ class Mortal:
             if arguments:
                 self._check(f"{name} {arguments[0]}")
             answer = await found(*arguments, **options)
-            if name == "commit" and self.dies_with(arguments[0]):
-                self.is_cut = True
+            if name == "commit":
+                self.commits += 1
+                self.is_cut = self.is_cut or self.dies_with(arguments[0])
             self._check()
             return answer
 

@@ -36,7 +36,7 @@ from .delegating import (
     used,
     within,
 )
-from .mortal import HASTY, Mortal, dying
+from .mortal import HASTY, STEADY, Mortal, dying
 
 TEN_THOUSAND = Budget(tokens=10_000)
 
@@ -243,22 +243,16 @@ def three_at_once(call: Any, scope: BudgetScope) -> list[Agent]:
 async def given_after_a_death(call: Any, scope: BudgetScope, number: int) -> bool:
     """Let a process die after a commit, and another go on; False when it made fewer."""
     store, agents = Ledgers(), three_at_once(call, scope)
-    mortal, count = Mortal(store), 0
-
-    def counted(_: Commit) -> bool:
-        nonlocal count
-        count += 1
-        return count == number
-
-    mortal.dies_with = counted
+    mortal = Mortal(store)
+    mortal.die_with(number)
     async with dying(AgentRuntime(agents, store=mortal, mailbox=HASTY)) as rt:
         with suppress(AwakenError):
             handle = await rt.start("boss", "hi", thread_id="t", run_id_hint="r")
             await handle.result()
-    async with AgentRuntime(agents, store=store, mailbox=HASTY) as rt:
+    async with AgentRuntime(agents, store=store, mailbox=STEADY) as rt:
         await ended(rt, "r")
     assert sorted(store.given.values()) == [1_000, 2_000, 4_000], number
-    return count >= number
+    return mortal.commits >= number
 
 
 @pytest.mark.parametrize(

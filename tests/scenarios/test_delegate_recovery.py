@@ -74,14 +74,8 @@ async def judged(rt: AgentRuntime, run_id: str, answer: str) -> None:
 async def dies_at(number: int) -> bool:
     """Let a process die after a commit; False when it made fewer."""
     store = MemoryStore(is_shared=True)
-    mortal, count = Mortal(store), 0
-
-    def counted(_: Commit) -> bool:
-        nonlocal count
-        count += 1
-        return count == number
-
-    mortal.dies_with = counted
+    mortal = Mortal(store)
+    mortal.die_with(number)
     async with dying(process(mortal)) as rt:
         try:
             handle = await rt.start("plain_boss", "hi", thread_id="t", run_id_hint="r")
@@ -90,7 +84,7 @@ async def dies_at(number: int) -> bool:
             pass
     async with process(store) as rt:
         await judged(rt, "r", "the answer")
-    return count >= number
+    return mortal.commits >= number
 
 
 def test_a_process_may_die_after_any_commit_of_parent_or_child() -> None:

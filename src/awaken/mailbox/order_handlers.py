@@ -14,7 +14,7 @@ from awaken.contracts.inbox import inbox_messages
 from awaken.contracts.lifecycle import TicketStatus
 from awaken.contracts.messages import Message, SenderKind
 from awaken.contracts.outbox import AbortRemote, Letter, Order, ReportToParent, StopChildren
-from awaken.contracts.queries import LIMIT_MAX, DispatchQuery, RunQuery
+from awaken.contracts.queries import LIMIT_MAX, DispatchQuery, RunQuery, at_cursor
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.tasks import PARENT, TaskFate
@@ -95,8 +95,14 @@ class OrderHandlers:
         if letter.user_id is None:
             return True
         query = RunQuery(thread_id=letter.thread_id, limit=LIMIT_MAX)
-        users = {run.user_id for run in (await self._store.list_runs(query)).items} - {None}
-        return not users or letter.user_id in users
+        users: set[str | None] = set()
+        while letter.user_id not in users:
+            page = await self._store.list_runs(query)
+            users.update(run.user_id for run in page.items)
+            if page.next_cursor is None:
+                break
+            query = at_cursor(query, page.next_cursor)
+        return letter.user_id in users or users <= {None}
 
     async def _report(self, order: ReportToParent) -> None:
         child = await self._store.load_run(order.child_run_id)
