@@ -13,6 +13,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 
+from write_golden import CONFIG, GOLDEN, MOMENT, PATIENCE_S, copy, load_app, of_no_machine
+
 from awaken import AgentRuntime, __version__
 from awaken.buses.memory import MemoryBus
 from awaken.contracts.lifecycle import RunStatus
@@ -21,7 +23,6 @@ from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
 from awaken.mailbox.mailbox import Mailbox
 from awaken.stores.sqlite.store import SqliteStore
 from awaken.testing import FakeClock, SequentialIds
-from write_golden import CONFIG, GOLDEN, MOMENT, PATIENCE_S, copy, load_app, of_no_machine
 
 BESIDE = {
     "beside-approved": DecisionAction.RESUME,
