@@ -1,0 +1,86 @@
+"""The agent of the control stages: it pays with permission, naps, asks, and writes to others.
+
+A model answers by what it is shown and keeps nothing, so any process can go on with any run. What
+a tool did stands in a ledger that outlives the process, in the file that `CONTROL_LEDGER` names.
+"""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from tests.torture.history import Ledger
+
+from awaken import Agent, ToolContext, tool
+from awaken.contracts.inference import InferenceRequest
+from awaken.contracts.messages import Role
+from awaken.extensions.background import BackgroundTasksPlugin
+from awaken.extensions.permission import PermissionPlugin
+from awaken.testing import ScriptedModel, ToolCalls
+
+AGENT = "clerk"
+LEDGER = "CONTROL_LEDGER"
+ORDER = "do "
+"""How a message begins that names the calls to make; any other is only acknowledged."""
+
+
+def order(number: int, *calls: tuple[str, dict[str, Any]]) -> str:
+    """A message that makes the agent call tools; the number makes it unlike any other."""
+    named = [[name, given, f"{number}-{name}"] for name, given in calls]
+    return f"{ORDER}{json.dumps(named)}"
+
+
+def write_note(ctx: ToolContext, at: str) -> None:
+    """Write into the ledger that a call begins or ends."""
+    name = f"{ctx.tool_name} {ctx.call_id}"
+    Ledger(Path(os.environ[LEDGER])).note(ctx.run.run_id, name, int(ctx.resume is not None), at)
+
+
+@tool(effect="once")
+async def pay(ctx: ToolContext) -> str:
+    """Pay; permission is asked for first."""
+    write_note(ctx, "start")
+    await asyncio.sleep(0.005)
+    write_note(ctx, "end")
+    return "paid"
+
+
+@tool(effect="idempotent")
+async def nap(ctx: ToolContext, ms: int) -> str:
+    """Take a while."""
+    await asyncio.sleep(ms / 1000)
+    return "rested"
+
+
+@tool(effect="once")
+async def ask(ctx: ToolContext) -> Any:
+    """Ask a person."""
+    if ctx.resume is None:
+        return ctx.suspend("May I?")
+    write_note(ctx, "start")
+    return f"heard {ctx.resume.result}"
+
+
+def answer(request: InferenceRequest) -> Any:
+    """Call what the last message orders; after results, and for any other message, say so."""
+    last = request.messages[-1]
+    if last.role is Role.USER and last.text.startswith(ORDER):
+        return ToolCalls([tuple(it) for it in json.loads(last.text[len(ORDER) :])])
+    return f"noted after {last.role}"
+
+
+def build_agent() -> Agent:
+    """The agent, for one process."""
+    return Agent(
+        AGENT,
+        model=ScriptedModel([answer], cycle=True),
+        tools=[pay, nap, ask],
+        plugins=[PermissionPlugin(), BackgroundTasksPlugin()],
+        config={
+            "permission": {
+                "default_behavior": "allow",
+                "rules": [{"tool": "pay", "behavior": "ask"}],
+            }
+        },
+    )

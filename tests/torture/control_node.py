@@ -1,0 +1,215 @@
+"""One process of the control stages: a runtime behind a socket that does what a driver asks.
+
+The driver sends one request a line and gets one reply a line. A reply is what the process
+acknowledges: `ok` with a value, or `refused` with an error's code. No reply, or `failed`, leaves
+open whether it happened.
+"""
+
+import asyncio
+import logging
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from awaken import AgentRuntime
+from awaken.buses.postgres import PostgresBus
+from awaken.contracts.clock import SystemClock
+from awaken.contracts.errors import AwakenError, StorageError, UsageError
+from awaken.contracts.messages import Role
+from awaken.contracts.record import Record
+from awaken.contracts.storage import DeleteStrategy
+from awaken.mailbox.config import MailboxConfig
+from awaken.stores.postgres import PostgresStore
+from awaken.stores.sql.session import Moment
+from awaken.stores.sqlite import SqliteStore
+from awaken.stores.sqlite.clock import moment
+
+from .control_app import AGENT, LEDGER, build_agent
+
+LEASE_MS = 1_000
+CONFIG = MailboxConfig(
+    lease_ms=LEASE_MS,
+    renew_ms=250,
+    sweep_ms=200,
+    poll_ms=20,
+    retry_base_ms=5,
+    retry_cap_ms=50,
+    relay_ms=50,
+    relay_base_ms=10,
+    relay_cap_ms=100,
+    relay_attempts=1_000,
+    retention_ms=None,
+    max_attempts=1_000,
+    drain_ms=500,
+)
+STATUS_MS = 200
+OK, REFUSED, FAILED = "ok", "refused", "failed"
+
+
+class Request(Record, frozen=True, kw_only=True):
+    """What a driver asks of a process."""
+
+    number: int
+    kind: str
+    """`submit`, `decide`, `cancel`, `steer`, `delete`; or `status`, `results`, `tickets`."""
+    thread_id: str = ""
+    run_id: str = ""
+    ticket_id: str = ""
+    decision_id: str = ""
+    action: str = "resume"
+    text: str = ""
+    key: str = ""
+    mode: str = "queue"
+
+
+class Reply(Record, frozen=True, kw_only=True):
+    """What a process says to it."""
+
+    number: int
+    outcome: str
+    value: Any = None
+
+
+class Place(Record, frozen=True, kw_only=True):
+    """Where a process works: its store, its ledger, its clock and its socket."""
+
+    store: str
+    """A file, or the address of a Postgres server."""
+    ledger: str
+    socket: str
+    schema: str = ""
+    skew_ms: int = 0
+    """How far its wall clock is ahead."""
+
+
+class SkewedClock(SystemClock):
+    """The machine's clock, ahead or behind by some time."""
+
+    __slots__ = ("_skew_ms",)
+
+    def __init__(self, skew_ms: int) -> None:
+        self._skew_ms = skew_ms
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self._skew_ms
+
+    def moment(self) -> Moment:
+        """The clocks of a SQLite store: that of leases is the machine's own."""
+        now = moment()
+        return Moment(wall_ms=now.wall_ms + self._skew_ms, lease_ms=now.lease_ms)
+
+
+def open_runtime(place: Place, *, has_worker: bool = True) -> AgentRuntime:
+    """A runtime as a process of its own would have it."""
+    os.environ[LEDGER] = place.ledger
+    clock = SkewedClock(place.skew_ms)
+    if not place.schema:
+        store = SqliteStore(Path(place.store), clock.moment)
+        return AgentRuntime(
+            [build_agent()], store=store, clock=clock, mailbox=CONFIG, has_worker=has_worker
+        )
+    return AgentRuntime(
+        [build_agent()],
+        store=PostgresStore(
+            place.store, schema=place.schema, connect_timeout_ms=5_000, command_timeout_ms=10_000
+        ),
+        bus=PostgresBus(place.store, channel=place.schema),
+        clock=clock,
+        mailbox=CONFIG,
+        has_worker=has_worker,
+    )
+
+
+async def perform(runtime: AgentRuntime, asked: Request) -> Reply:
+    """Do what a driver asks; a usage error is a refusal, a failing store leaves it open."""
+    try:
+        return Reply(number=asked.number, outcome=OK, value=await _ACTS[asked.kind](runtime, asked))
+    except StorageError as error:
+        return Reply(number=asked.number, outcome=FAILED, value=repr(error))
+    except UsageError as error:
+        return Reply(number=asked.number, outcome=REFUSED, value=error.code)
+    except AwakenError as error:
+        return Reply(number=asked.number, outcome=FAILED, value=repr(error))
+
+
+async def _submit(runtime: AgentRuntime, asked: Request) -> Any:
+    receipt = await runtime.submit(
+        AGENT, asked.text, thread_id=asked.thread_id, mode=asked.mode, dedupe_key=asked.key
+    )
+    return receipt.run_id
+
+
+async def _decide(runtime: AgentRuntime, asked: Request) -> Any:
+    receipt = await runtime.decide(
+        asked.ticket_id, action=asked.action, decision_id=asked.decision_id
+    )
+    return receipt.run_id
+
+
+async def _cancel(runtime: AgentRuntime, asked: Request) -> Any:
+    return await runtime.cancel(asked.run_id)
+
+
+async def _steer(runtime: AgentRuntime, asked: Request) -> Any:
+    return (await runtime.steer(asked.run_id, asked.text)).is_accepted
+
+
+async def _delete(runtime: AgentRuntime, asked: Request) -> Any:
+    await runtime.store.delete_thread(asked.thread_id, DeleteStrategy.REJECT)
+    return True
+
+
+async def _status(runtime: AgentRuntime, asked: Request) -> Any:
+    with suppress(TimeoutError):
+        return (await runtime.wait(asked.run_id, timeout_ms=STATUS_MS)).status
+    return "busy"
+
+
+async def _results(runtime: AgentRuntime, asked: Request) -> Any:
+    records = await runtime.messages(asked.thread_id)
+    return [it.message.text for it in records if it.message.role is Role.TOOL]
+
+
+async def _tickets(runtime: AgentRuntime, asked: Request) -> Any:
+    tickets = await runtime.tickets(asked.thread_id)
+    return [(it.ticket_id, it.run_id, it.tool_name) for it in tickets]
+
+
+_ACTS = {
+    "submit": _submit,
+    "decide": _decide,
+    "cancel": _cancel,
+    "steer": _steer,
+    "delete": _delete,
+    "status": _status,
+    "results": _results,
+    "tickets": _tickets,
+}
+
+
+def run_node(place: Place) -> None:
+    """Serve until the process is killed."""
+    logging.disable(logging.CRITICAL)
+    asyncio.run(_serve(place))
+
+
+async def _serve(place: Place) -> None:
+    async with open_runtime(place) as runtime:
+
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            async def reply(line: bytes) -> None:
+                asked = msgspec.json.decode(line, type=Request)
+                told = await perform(runtime, asked)
+                writer.write(msgspec.json.encode(told) + b"\n")
+
+            async with asyncio.TaskGroup() as group:
+                while line := await reader.readline():
+                    group.create_task(reply(line))
+
+        with suppress(FileNotFoundError):
+            Path(place.socket).unlink()
+        async with await asyncio.start_unix_server(accept, place.socket):
+            await asyncio.Event().wait()
