@@ -7,6 +7,7 @@ a tool did stands in a ledger that outlives the process, in the file that `CONTR
 import asyncio
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ ORDER = "do "
 """How a message begins that names the calls to make; any other is only acknowledged."""
 
 
+Note = Callable[[ToolContext, str], object]
+
+
 def order(number: int, *calls: tuple[str, dict[str, Any]]) -> str:
     """A message that makes the agent call tools; the number makes it unlike any other."""
     named = [[name, given, f"{number}-{name}"] for name, given in calls]
@@ -37,31 +41,6 @@ def write_note(ctx: ToolContext, at: str) -> None:
     Ledger(Path(os.environ[LEDGER])).note(ctx.run.run_id, name, int(ctx.resume is not None), at)
 
 
-@tool(effect="once")
-async def pay(ctx: ToolContext) -> str:
-    """Pay; permission is asked for first."""
-    write_note(ctx, "start")
-    await asyncio.sleep(0.005)
-    write_note(ctx, "end")
-    return "paid"
-
-
-@tool(effect="idempotent")
-async def nap(ctx: ToolContext, ms: int) -> str:
-    """Take a while."""
-    await asyncio.sleep(ms / 1000)
-    return "rested"
-
-
-@tool(effect="once")
-async def ask(ctx: ToolContext) -> Any:
-    """Ask a person."""
-    if ctx.resume is None:
-        return ctx.suspend("May I?")
-    write_note(ctx, "start")
-    return f"heard {ctx.resume.result}"
-
-
 def answer(request: InferenceRequest) -> Any:
     """Call what the last message orders; after results, and for any other message, say so."""
     last = request.messages[-1]
@@ -70,17 +49,45 @@ def answer(request: InferenceRequest) -> Any:
     return f"noted after {last.role}"
 
 
-def build_agent() -> Agent:
+def build_tools(note: Note) -> list[Any]:
+    """Tools that tell `note` when they begin and end what must happen once."""
+
+    @tool(effect="once")
+    async def pay(ctx: ToolContext) -> str:
+        """Pay; permission is asked for first."""
+        note(ctx, "start")
+        await asyncio.sleep(0.005)
+        note(ctx, "end")
+        return "paid"
+
+    @tool(effect="idempotent")
+    async def nap(ms: int) -> str:
+        """Take a while."""
+        await asyncio.sleep(ms / 1000)
+        return "rested"
+
+    @tool(effect="once")
+    async def ask(ctx: ToolContext) -> Any:
+        """Ask a person."""
+        if ctx.resume is None:
+            return ctx.suspend("May I?")
+        note(ctx, "start")
+        return f"heard {ctx.resume.result}"
+
+    return [pay, nap, ask]
+
+
+def build_agent(note: Note = write_note, **options: Any) -> Agent:
     """The agent, for one process."""
     return Agent(
-        AGENT,
-        model=ScriptedModel([answer], cycle=True),
-        tools=[pay, nap, ask],
+        AGENT, model=ScriptedModel([answer], cycle=True), tools=build_tools(note), **options
+    )
+
+
+def build_asking_agent() -> Agent:
+    """The agent with permission rules, and with tools to write to other agents."""
+    rules = [{"tool": "pay", "behavior": "ask"}]
+    return build_agent(
         plugins=[PermissionPlugin(), BackgroundTasksPlugin()],
-        config={
-            "permission": {
-                "default_behavior": "allow",
-                "rules": [{"tool": "pay", "behavior": "ask"}],
-            }
-        },
+        config={"permission": {"default_behavior": "allow", "rules": rules}},
     )

@@ -139,6 +139,8 @@ class Client:
         self, name: str, nodes: Sequence[Node], record: Record, seed: str, numbers: "Numbers"
     ) -> None:
         self.name = name
+        self.asking_tool = "pay"
+        """The tool that needs a decision."""
         self.failures: list[str] = []
         self._nodes = nodes
         self._record = record
@@ -173,7 +175,7 @@ class Client:
     async def decide_twice(self, thread_id: str) -> None:
         """Two processes are told the opposite, while a sibling call may still execute."""
         run_id = await self._order(
-            thread_id, ("pay", {}), ("nap", {"ms": self._dice.choice((0, 30, 150))})
+            thread_id, (self.asking_tool, {}), ("nap", {"ms": self._dice.choice((0, 30, 150))})
         )
         await self._decide(thread_id, run_id, ("resume", "cancel"))
         await self._rest(thread_id, run_id)
@@ -181,7 +183,7 @@ class Client:
     async def decide_and_cancel(self, thread_id: str) -> None:
         """A decision and a cancel of the run, at the same moment."""
         run_id = await self._order(
-            thread_id, ("pay", {}), ("nap", {"ms": self._dice.choice((0, 20))})
+            thread_id, (self.asking_tool, {}), ("nap", {"ms": self._dice.choice((0, 20))})
         )
         await asyncio.gather(
             self._decide(thread_id, run_id, (self._dice.choice(("resume", "cancel")),)),
@@ -202,7 +204,7 @@ class Client:
     async def cancel_anywhere(self, thread_id: str) -> None:
         """A cancel at any moment of a run's life."""
         calls = self._dice.choice(
-            ([("nap", {"ms": 60})], [("pay", {})], [("nap", {"ms": 1}), ("ask", {})])
+            ([("nap", {"ms": 60})], [(self.asking_tool, {})], [("nap", {"ms": 1}), ("ask", {})])
         )
         run_id = await self._order(thread_id, *calls)
         await self._cancel_after(run_id, self._dice.uniform(0, 0.25))

@@ -72,35 +72,50 @@ class Record:
 
 
 async def find_problems(evidence: Evidence, record: Record, ledger: Iterable[Effect]) -> list[str]:
-    """Judge a store in which nothing is left to do; an empty record proves nothing."""
-    if not record.requests:
-        return ["nothing was asked for"]
-    deleted = {it.asked.thread_id for it in record.of_kind("delete") if not it.is_refused}
-    threads = dict.fromkeys(it.asked.thread_id for it in record.of_kind("submit"))
-    views = {name: await view_of(evidence, name) for name in threads}
+    """Judge a store in which nothing is left to do: every thread, and every promise."""
+    views = await read_threads(evidence, record)
     problems = []
     for name, view in views.items():
         if view is not None:
-            problems += [f"thread {name}: {it}" for it in _thread_problems(view)]
-        elif name not in deleted and any(
-            it.is_acknowledged for it in record.of_kind("submit") if it.asked.thread_id == name
-        ):
-            problems.append(f"thread {name} is lost")
+            problems += [f"thread {name}: {it}" for it in thread_problems(view)]
+            problems += [f"thread {name}: it is still claimed"] * bool(view.rows.claim_token)
+    return problems + await find_broken_promises(evidence.store, views, record, ledger)
+
+
+async def read_threads(evidence: Evidence, record: Record) -> dict[str, ThreadView | None]:
+    """Every thread that a client has named."""
+    named = [it.asked.thread_id for it in record.of_kind("submit")]
+    return {
+        name: await view_of(evidence, name)
+        for name in dict.fromkeys([*named, *record.written.values()])
+    }
+
+
+async def find_broken_promises(
+    store: Store,
+    views: Mapping[str, ThreadView | None],
+    record: Record,
+    ledger: Iterable[Effect],
+) -> list[str]:
+    """Compare what clients were told with what is there; an empty record proves nothing."""
+    if not record.requests:
+        return ["nothing was asked for"]
+    deleted = {it.asked.thread_id for it in record.of_kind("delete") if not it.is_refused}
+    submitted = {it.asked.thread_id for it in record.of_kind("submit") if it.is_acknowledged}
     kept = {name: view for name, view in views.items() if view and name not in deleted}
+    problems = [f"thread {name} is lost" for name in submitted - deleted - kept.keys()]
+    for name, view in kept.items():
+        problems += [f"thread {name}: {it}" for it in _thread_problems(view)]
     problems += _deleted_problems(record, views)
-    problems += await _submit_problems(evidence.store, record, kept)
-    problems += await _cancel_problems(evidence.store, record, deleted)
-    problems += await _decision_problems(evidence.store, record, list(ledger), kept)
+    problems += await _submit_problems(store, record, kept)
+    problems += await _cancel_problems(store, record, deleted)
+    problems += await _decision_problems(store, record, list(ledger), kept)
     problems += _note_problems(record, kept)
-    problems += await _written_problems(evidence, record)
-    return problems
+    return problems + _written_problems(record, kept)
 
 
 def _thread_problems(view: ThreadView) -> list[str]:
-    problems = thread_problems(view)
-    if view.rows.claim_token is not None:
-        problems.append("it is still claimed")
-    problems += [
+    problems = [
         f"dispatch {it.dispatch_id} is still {it.status}"
         for it in view.dispatches
         if not it.status.is_terminal
@@ -253,12 +268,11 @@ def _note_problems(record: Record, views: Mapping[str, ThreadView]) -> list[str]
     return problems
 
 
-async def _written_problems(evidence: Evidence, record: Record) -> list[str]:
+def _written_problems(record: Record, views: Mapping[str, ThreadView]) -> list[str]:
     """A message to another agent arrives at most once; once, when it was accepted."""
     problems = []
     for text, target in record.written.items():
-        view = await view_of(evidence, target)
-        messages = () if view is None else view.messages
+        messages = views[target].messages if target in views else ()
         count = sum(text in it.message.text.split("\n") for it in messages)
         if count > 1 or (text in record.accepted and count == 0):
             word = "accepted" if text in record.accepted else "not answered"

@@ -27,7 +27,7 @@ from awaken.stores.sql.session import Moment
 from awaken.stores.sqlite import SqliteStore
 from awaken.stores.sqlite.clock import moment
 
-from .control_app import AGENT, LEDGER, build_agent
+from .control_app import AGENT, LEDGER, build_asking_agent
 
 LEASE_MS = 1_000
 CONFIG = MailboxConfig(
@@ -109,10 +109,10 @@ def open_runtime(place: Place, *, has_worker: bool = True) -> AgentRuntime:
     if not place.schema:
         store = SqliteStore(Path(place.store), clock.moment)
         return AgentRuntime(
-            [build_agent()], store=store, clock=clock, mailbox=CONFIG, has_worker=has_worker
+            [build_asking_agent()], store=store, clock=clock, mailbox=CONFIG, has_worker=has_worker
         )
     return AgentRuntime(
-        [build_agent()],
+        [build_asking_agent()],
         store=PostgresStore(
             place.store, schema=place.schema, connect_timeout_ms=5_000, command_timeout_ms=10_000
         ),

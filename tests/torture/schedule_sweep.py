@@ -14,7 +14,7 @@ from functools import partial
 from awaken.contracts.record import Record
 from awaken.testing.simulation import RandomOrder, SimulatedLoop, run
 
-from . import schedule_claims, schedule_scenarios
+from . import schedule_claims, schedule_control, schedule_scenarios
 from .lanes import spread
 from .report import finish
 from .schedule_scenarios import Scenario
@@ -39,6 +39,7 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     "late_commit": (schedule_claims.late_commit, 10),
     "late_end": (schedule_claims.late_end, 10),
     "two_claimers": (schedule_claims.two_claimers, 10),
+    "control_acts": (schedule_control.control_acts, 8),
 }
 """Each with its share of the schedules; the dear ones get few."""
 

@@ -149,7 +149,7 @@ class Process:
             health=ModelHealth(clock),
         )
         agent = obeying_agent(self._note, self._step, self._work, deadline=world.deadline)
-        registry = RegistryHandle(registry_set([agent], [], [], {}, {}))
+        registry = world.registry or RegistryHandle(registry_set([agent], [], [], {}, {}))
         self.engine = RunEngine(store, registry, services, book)
         self.worker = Worker(
             self.engine, self.mailbox, book, worker_id=name, randomness=lambda: 0.5
@@ -204,6 +204,8 @@ class World:
         self.effects: dict[str, list[tuple[str, str]]] = defaultdict(list)
         """By idempotency key: which process did what."""
         self.processes: list[Process] = []
+        self.registry: RegistryHandle | None = None
+        """What every process has instead of the obeying agent."""
         self.pace_s = self.work_s = 0.0
         self.deadline: Callable[[], int | None] = lambda: None
         self.is_purged = False
