@@ -151,6 +151,7 @@ class Client:
     async def work_until(self, stopped: asyncio.Event) -> None:
         """Work until it is told to stop; what was begun is brought to its end."""
         acts = (
+            self.approve,
             self.decide_twice,
             self.decide_twice,
             self.decide_and_cancel,
@@ -178,6 +179,18 @@ class Client:
             thread_id, (self.asking_tool, {}), ("nap", {"ms": self._dice.choice((0, 30, 150))})
         )
         await self._decide(thread_id, run_id, ("resume", "cancel"))
+        await self._rest(thread_id, run_id)
+
+    async def approve(self, thread_id: str) -> None:
+        """One decision that lets a call go on."""
+        run_id = await self._order(thread_id, (self.asking_tool, {}))
+        await self._decide(thread_id, run_id, ("resume",), polls=400)
+        await self._rest(thread_id, run_id)
+
+    async def decline(self, thread_id: str) -> None:
+        """One decision that gives a call up."""
+        run_id = await self._order(thread_id, (self.asking_tool, {}))
+        await self._decide(thread_id, run_id, ("cancel",), polls=400)
         await self._rest(thread_id, run_id)
 
     async def decide_and_cancel(self, thread_id: str) -> None:
@@ -258,9 +271,11 @@ class Client:
                     await self._ask(request)
                 return str(told.value)
 
-    async def _decide(self, thread_id: str, run_id: str, actions: tuple[str, ...]) -> None:
+    async def _decide(
+        self, thread_id: str, run_id: str, actions: tuple[str, ...], polls: int | None = None
+    ) -> None:
         """Decide on each ticket of a run as soon as it is there, once for each action."""
-        for _ in range(self._dice.choice((3, 40, 400))):
+        for _ in range(polls or self._dice.choice((3, 40, 400))):
             told = await self._ask(Request(number=0, kind="tickets", thread_id=thread_id), False)
             tickets = [
                 it for it in (told.value if told and told.outcome == OK else ()) if it[1] == run_id
