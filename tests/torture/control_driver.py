@@ -101,13 +101,13 @@ class ProcessNode:
         """Kill it; what it had not answered stays open."""
         if self._process is None:
             return
+        writer, self._writer = self._writer, None
         self._process.kill()
         await asyncio.to_thread(self._process.join)
         if self._reading is not None:
             await asyncio.wait({self._reading})
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        if writer is not None:
+            writer.close()
 
     async def freeze(self, seconds: float) -> None:
         """Stop it for a while; it goes on without knowing."""
@@ -128,6 +128,8 @@ class ProcessNode:
         except OSError:
             pass
         finally:
+            # What is asked from now on reaches nobody, so it is not even sent.
+            self._writer = None
             for future in self._waiting.values():
                 future.cancel()
 
