@@ -7,6 +7,9 @@ from .lifecycle import TicketStatus, ToolCallStatus
 from .permissions import Remember
 from .record import Record, always
 
+SUPERSEDED = "superseded"
+"""Why a ticket is closed instead of which a message came."""
+
 Question = tuple[str, str, str]
 """Who asks, what for, and under which id of their own."""
 
