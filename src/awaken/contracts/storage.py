@@ -157,6 +157,15 @@ class CancelWanted(StorageError):
     cause: str
 
 
+class DecidedMeanwhile(StorageError):
+    """A message came instead of a decision, which was taken meanwhile; nothing was written."""
+
+    code = "decided_meanwhile"
+    retryable = True
+    template = "Ticket '{ticket_id}' was decided meanwhile; look at the thread again."
+    ticket_id: str
+
+
 class CommitStore(Protocol):
     """Applies commits and hands out consistent views."""
 
@@ -171,8 +180,8 @@ class CommitStore(Protocol):
         `find_commit` tells which.
 
         Raises:
-            VersionConflict: The thread is not at the expected version, or a message would take the
-                place of a decision that was taken meanwhile.
+            VersionConflict: The thread is not at the expected version.
+            DecidedMeanwhile: A message would take the place of a decision that was taken.
             IdempotencyConflict: The commit id was used for other contents.
             LeaseLost: The fencing token is stale.
             ThreadClaimed: Somebody else has a claim on the thread.

@@ -18,7 +18,6 @@ from awaken.contracts.errors import (
     LeaseLost,
     StorageError,
     ThreadClaimed,
-    VersionConflict,
 )
 from awaken.contracts.events import AgentEvent, LoggedEvent
 from awaken.contracts.messages import Message
@@ -28,6 +27,7 @@ from awaken.contracts.storage import (
     Commit,
     CommitReceipt,
     CommitStore,
+    DecidedMeanwhile,
     OutboxEntry,
     ToolRecord,
 )
@@ -191,9 +191,9 @@ class Journal:
             raise
         except StorageError as error:
             is_refused = self.lease is not None and isinstance(error, LeaseLost | ThreadClaimed)
-            if is_refused or isinstance(error, VersionConflict):
-                # Refused for good: whoever has the thread, or has written, decides what becomes
-                # of it, and what this run knows of it is not true any more.
+            if is_refused or isinstance(error, DecidedMeanwhile):
+                # Refused for good: whoever has the thread, or has decided, says what becomes of
+                # it, and what this run knows of it is not true any more.
                 self._in_flight = None
                 self.close(error)
                 raise

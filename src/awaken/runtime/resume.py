@@ -36,8 +36,7 @@ def check_decision(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> boo
         InvalidInput: The decider is not allowed, the result does not fit the ticket's schema, or
             what is to be remembered is no pattern.
     """
-    taken = ticket.decision
-    if taken is not None and taken.decision_id == decision.decision_id:
+    if ticket.decision is not None and ticket.decision.is_same(decision):
         return False
     if decision.action not in tuple(DecisionAction):
         raise InvalidInput(what="The decision", problem="it neither resumes nor cancels")

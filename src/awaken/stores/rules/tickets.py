@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from awaken.contracts.dispatch import RunDispatch
-from awaken.contracts.errors import AlreadyDecided, InvalidRecord, UnknownTicket, VersionConflict
+from awaken.contracts.errors import AlreadyDecided, InvalidRecord, UnknownTicket
 from awaken.contracts.lifecycle import TICKET_TRANSITIONS, TicketStatus, check_transition
 from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Commit
+from awaken.contracts.storage import Commit, DecidedMeanwhile
 from awaken.contracts.suspension import SUPERSEDED, Ticket, ToolCallResume
 
 from .head import Found, ThreadHead
@@ -23,7 +23,7 @@ def checked_tickets(found: Found, commit: Commit, open_run: RunRecord | None) ->
     ends without having heard of it.
 
     Raises:
-        VersionConflict: A message would take the place of a decision that was taken meanwhile.
+        DecidedMeanwhile: A message would take the place of a decision that was taken meanwhile.
         InvalidRecord: A ticket belongs elsewhere, is open without an open run, or comes twice.
         IllegalTransition: A ticket cannot make this move.
         AlreadyDecided: A ticket would get another decision.
@@ -41,7 +41,7 @@ def checked_tickets(found: Found, commit: Commit, open_run: RunRecord | None) ->
         if ticket.status is TicketStatus.OPEN and not is_of_open_run:
             raise _invalid(ticket, "it is open, but its run is not")
         old = found.find_ticket(ticket.ticket_id)
-        if old is None or not _is_decided(old, ticket, commit):
+        if old is None or not _is_decided(old, ticket):
             kept.append(ticket)
     return tuple(kept)
 
@@ -53,19 +53,18 @@ def _check_decision(ticket: Ticket) -> None:
         raise _invalid(ticket, "it is decided and has no decision")
 
 
-def _is_decided(old: Ticket, new: Ticket, commit: Commit) -> bool:
+def _is_decided(old: Ticket, new: Ticket) -> bool:
     """Whether a ticket was decided meanwhile, as the commit says or before its run ends."""
     if (old.thread_id, old.run_id, old.call_id) != (new.thread_id, new.run_id, new.call_id):
         raise _invalid(new, "it belongs to another call")
     if old.decision is not None and new.status is TicketStatus.CLOSED:
         if new.closed_because == SUPERSEDED:
-            version = commit.expected_version
-            raise VersionConflict(thread_id=old.thread_id, expected=version, actual=version)
+            raise DecidedMeanwhile(ticket_id=old.ticket_id)
         return True
     check_transition(TICKET_TRANSITIONS, f"Ticket '{new.ticket_id}'", old.status, new.status)
     if old.decision is None:
         return False
-    if new.decision is None or old.decision.decision_id != new.decision.decision_id:
+    if not old.decision.is_same(new.decision):
         raise AlreadyDecided(ticket_id=old.ticket_id, status=str(old.status))
     return True
 
@@ -92,7 +91,7 @@ def decided_tickets(
         if ticket is None or (ticket.thread_id, ticket.run_id) != (head.shown.id, run_id):
             raise UnknownTicket(ticket_id=ticket_id)
         taken = ticket.decision or sent.get(ticket_id) or decided.get(ticket_id, ticket).decision
-        if taken is not None and taken.decision_id == given.decision_id:
+        if taken is not None and taken.is_same(given):
             continue
         if ticket.status is not TicketStatus.OPEN:
             raise AlreadyDecided(ticket_id=ticket_id, status=str(ticket.status))
