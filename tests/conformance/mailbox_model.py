@@ -188,14 +188,19 @@ class Model:
         )
         return self.add(made)
 
-    def want_cancel(self, thread: str, cause: str) -> bool:
+    def want_cancel(self, thread: str, cause: str, run: str | None = None) -> bool:
+        """Only the run that is named is meant: the open one, or what the claim will begin."""
         hold = self.lines[thread].hold if thread in self.lines else None
         if hold is None:
             return False
-        line = self.lines[thread]
-        line.cause = line.cause or cause
-        if hold.item is not None:
-            hold.item.cause = hold.item.cause or cause
+        line, item = self.lines[thread], hold.item
+        is_items = item is not None and run in (None, item.run, item.taken_by)
+        if run is not None and run != line.open_run and not is_items:
+            return False
+        if run is None or line.open_run in (None, run):
+            line.cause = line.cause or cause
+        if item is not None and is_items:
+            item.cause = item.cause or cause
         return True
 
     def interrupt(self, thread: str, cause: str) -> list[str]:

@@ -182,11 +182,18 @@ class MailboxMachine(RuleBasedStateMachine):
             if is_queued:
                 self.model.end(item, CANCELLED)
 
-    @rule(thread=threads)
-    def request_cancel(self, thread: str) -> None:
-        cause = self.fresh("cause")
-        expected = self.model.want_cancel(thread, cause)
-        assert self.do(self.store.request_cancel(thread, cause)) is expected
+    @rule(thread=threads, whom=st.sampled_from(("whatever", "open", "claimed", "another")))
+    def request_cancel(self, thread: str, whom: str) -> None:
+        line, cause = self.model.lines.get(thread), self.fresh("cause")
+        item = line.hold.item if line is not None and line.hold is not None else None
+        named = {
+            "open": line and line.open_run,
+            "claimed": item and item.run,
+            "another": "another run",
+        }
+        run = named.get(whom)
+        expected = self.model.want_cancel(thread, cause, run)
+        assert self.do(self.store.request_cancel(thread, cause, run)) is expected
 
     @rule(thread=threads, then=st.booleans())
     def interrupt(self, thread: str, then: bool) -> None:
