@@ -5,8 +5,10 @@ a ticket has one decision, a cancelled run ends cancelled, and a run ends once.
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -23,7 +25,8 @@ from awaken.testing import ScriptedModel, ToolCalls, simulate
 
 from .nodes import Node, TruthStore
 
-SEEDS = 300
+SEEDS = int(os.environ.get("AWAKEN_CONTROL_SCHEDULES", "500"))
+"""How many schedules of each kind are played."""
 AT_REST = (RunStatus.WAITING, RunStatus.DONE)
 
 
@@ -123,6 +126,10 @@ class World:
         """One process is gone at once: nothing of it gets through any more."""
         await asyncio.sleep(self.chance.choice((0.0, 0.001, 0.01)))
         self.nodes[0].wire.is_cut = True
+        for active in self.nodes[0].engine.active:
+            if active.task is not None:
+                # Nobody is left to see what becomes of it there.
+                active.task.add_done_callback(lambda it: it.cancelled() or it.exception())
 
     async def until_over(self, run_id: str) -> None:
         for _ in range(5_000):
@@ -163,9 +170,8 @@ class World:
 
 @pytest.mark.parametrize("is_crashing", [False, True], ids=["alive", "crashing"])
 def test_what_was_acknowledged_is_what_happened(is_crashing: bool) -> None:
-    numbers = iter(range(10**9))
+    async def scenario(seed: int) -> None:
+        await World(Random(seed), is_crashing=is_crashing).play()
 
-    async def scenario() -> None:
-        await World(Random(next(numbers)), is_crashing=is_crashing).play()
-
-    simulate(scenario, seeds=range(SEEDS))
+    for seed in range(SEEDS):
+        simulate(partial(scenario, seed), seeds=[seed])

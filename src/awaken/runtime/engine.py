@@ -14,8 +14,10 @@ from awaken.contracts.errors import (
     UnknownRun,
     UnknownTicket,
     UnsupportedFeature,
+    VersionConflict,
 )
 from awaken.contracts.events import AgentEvent
+from awaken.contracts.lifecycle import Cancelled
 from awaken.contracts.messages import Message
 from awaken.contracts.outbox import AbortRemote
 from awaken.contracts.runs import (
@@ -210,7 +212,7 @@ class RunEngine:
             holder = self.active.of_thread(record.thread_id)
             is_meant = holder is not None and holder.run_id in ("", run_id)
             return holder is not None and is_meant and await self._ask(holder, cause)
-        except (InvalidResume, UnsupportedFeature):
+        except (InvalidResume, UnsupportedFeature, VersionConflict):
             # It goes on already, or its backend cannot go on with it: then it is ended by force.
             return False
         return True
@@ -364,21 +366,31 @@ class RunEngine:
         False when it is ending otherwise, or goes on elsewhere and nobody there was asked.
         """
         run, lease = active.run, active.lease
-        if run is None or lease is None or (run.token.is_sealed and not active.is_left):
+        is_ending = run is not None and run.token.is_sealed and not active.is_left
+        if self._execution.leases is None or is_ending:
             return active.cancel(cause)
-        # Looked up first: the claim may be taken after the store has said that there is none.
-        was_taken, is_asked = lease.claim is None, False
+        if run is None or lease is None or lease.claim is not None:
+            return await self._cancel_early(active, cause)
+        is_asked = False
         try:
             is_asked = await self.store.request_cancel(active.thread_id, cause, active.run_id)
         except BaseException:
             active.cancel(cause)
             raise
-        if was_taken and not is_asked and not run.token.is_sealed:
+        if not is_asked and not run.token.is_sealed:
             # The lease has run out, and this process was too slow to hear of it.
             active.lease_lost()
         is_cancelled = active.cancel(cause)
         # What the store was told holds, also when the run is ending otherwise here.
         return is_asked or (is_cancelled and not active.is_left)
+
+    async def _cancel_early(self, active: ActiveRun, cause: str) -> bool:
+        """Cancel what has not taken its thread yet, and see whether it could: others may have."""
+        if not active.cancel(cause):
+            return False
+        await active.released.wait()
+        record = await self.store.load_run(active.run_id) if active.run_id else None
+        return record is not None and isinstance(record.termination, Cancelled)
 
     async def _ticket(self, ticket_id: str) -> Ticket:
         ticket = await self.store.find_ticket(ticket_id)

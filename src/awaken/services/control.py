@@ -230,7 +230,11 @@ class RunControl:
         """Cancel what executes here; what others go on with is cancelled where it is now."""
         if await self._engine.cancel_active(active, cause):
             return True
-        return active.is_left and await self._mailbox.cancel_run(active.run_id, cause)
+        if not (active.is_left or active.released.is_set()):
+            return False
+        if not active.run_id:
+            return await self._mailbox.cancel_thread(active.thread_id, cause)
+        return await self._mailbox.cancel_run(active.run_id, cause)
 
     async def decide(
         self, decisions: Sequence[tuple[str, ToolCallResume]]
