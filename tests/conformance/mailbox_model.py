@@ -26,6 +26,7 @@ class Item:
     token: str | None = None
     cause: str | None = None
     ended: int | None = None
+    taken_by: str | None = None
 
     @property
     def shown(self) -> tuple[object, ...]:
@@ -43,7 +44,6 @@ class Hold:
     token: str
     until: int
     item: Item | None = None
-    cause: str | None = None
 
 
 @dataclass
@@ -56,6 +56,10 @@ class Line:
     hold: Hold | None = None
     open_run: str | None = None
     is_waiting: bool = False
+    begun_by: str | None = None
+    """The item that the open run was begun by."""
+    cause: str | None = None
+    """Why the open run is to be cancelled; without one, what is executed under the claim."""
 
 
 @dataclass
@@ -119,25 +123,47 @@ class Model:
     def claim(self, item: Item, token: str, lease: int) -> None:
         line = self.line(item.thread)
         item.status, item.token, item.attempts = CLAIMED, token, item.attempts + 1
-        line.hold = Hold(token, self.now + lease, item, item.cause)
+        line.hold = Hold(token, self.now + lease, item)
+        if line.open_run is None or (line.cause is None and self.goes_on_with(item, line.open_run)):
+            line.cause = item.cause
         line.served = self.now
 
+    def goes_on_with(self, item: Item, run: str) -> bool:
+        return run in (item.run, item.taken_by) or self.line(item.thread).begun_by == item.name
+
     def end(self, item: Item, status: str) -> None:
-        if item.status == CLAIMED:
-            self.line(item.thread).hold = None
+        line = self.line(item.thread)
+        hold = line.hold if item.status == CLAIMED else None
         item.status, item.token, item.ended = status, None, self.now
+        if hold is not None:
+            line.hold = None
+            self.leave(item.thread, hold)
+
+    def leave(self, thread: str, hold: Hold, back: Item | None = None) -> None:
+        """A claim is over: a run that is to be cancelled needs somebody who ends it."""
+        line = self.line(thread)
+        if line.open_run is None:
+            line.cause = None
+        elif line.cause is not None and not (back and self.goes_on_with(back, line.open_run)):
+            self.add_rest(thread, hold, attempts=0)
 
     def put_back(self, item: Item, delay: int, charge: int) -> None:
-        self.line(item.thread).hold = None
+        line = self.line(item.thread)
+        hold, line.hold = line.hold, None
+        assert hold is not None
         item.status, item.token, item.due = QUEUED, None, self.now + delay
         item.attempts -= 1 - charge
+        self.leave(item.thread, hold, item)
 
     def go_on(self, thread: str, attempts: int) -> Item | None:
         """End a claim without an item; what goes on with the open run is queued."""
         line = self.line(thread)
         hold, line.hold = line.hold, None
         assert hold is not None
-        if line.open_run is None or line.is_waiting:
+        if line.open_run is None:
+            line.cause = None
+            return None
+        if line.is_waiting and line.cause is None:
             return None
         return self.add_rest(thread, hold, attempts)
 
@@ -158,17 +184,23 @@ class Model:
             due=self.now,
             epoch=0,
             attempts=attempts,
-            cause=hold.cause,
+            cause=line.cause,
         )
         return self.add(made)
 
-    def want_cancel(self, thread: str, cause: str) -> bool:
+    def want_cancel(self, thread: str, cause: str, run: str | None = None) -> bool:
+        """Only the run that is named is meant: the open one, or what the claim will begin."""
         hold = self.lines[thread].hold if thread in self.lines else None
         if hold is None:
             return False
-        hold.cause = hold.cause or cause
-        if hold.item is not None:
-            hold.item.cause = hold.cause
+        line, item = self.lines[thread], hold.item
+        is_items = item is not None and run in (None, item.run, item.taken_by)
+        if run is not None and run != line.open_run and not is_items:
+            return False
+        if run is None or line.open_run in (None, run):
+            line.cause = line.cause or cause
+        if item is not None and is_items:
+            item.cause = item.cause or cause
         return True
 
     def interrupt(self, thread: str, cause: str) -> list[str]:
@@ -177,7 +209,8 @@ class Model:
         is_held = self.want_cancel(thread, cause)
         dropped = []
         for item in self.queue(thread):
-            if not is_held and item.run == line.open_run and not line.is_waiting:
+            is_needed = not line.is_waiting or line.cause is not None
+            if not is_held and item.run == line.open_run and is_needed:
                 item.cause, item.due = item.cause or cause, self.now
             else:
                 self.end(item, SUPERSEDED)

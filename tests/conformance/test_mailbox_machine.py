@@ -3,18 +3,30 @@
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
-from mailbox_model import ACKED, CANCELLED, CLAIMED, DEAD, QUEUED, SUPERSEDED, Hold, Item, Model
+from mailbox_model import (
+    ACKED,
+    CANCELLED,
+    CLAIMED,
+    DEAD,
+    QUEUED,
+    SUPERSEDED,
+    Hold,
+    Item,
+    Line,
+    Model,
+)
 from stores import STORES, NamedStore, Subject, name_of
 
 from awaken.contracts.dispatch import Claim, DispatchStatus, InputMode, Release, RunDispatch
 from awaken.contracts.errors import AwakenError, LeaseLost
-from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.lifecycle import Cancelled, RunStatus
 from awaken.contracts.queries import LIMIT_MAX, DispatchQuery
 from awaken.contracts.runs import RunRecord, Waiting, WaitingReason
-from awaken.contracts.storage import Commit
+from awaken.contracts.storage import CancelWanted, Commit
 
 threads = st.sampled_from(("a", "b", "c"))
 numbers = st.integers(0, 200)
@@ -170,11 +182,18 @@ class MailboxMachine(RuleBasedStateMachine):
             if is_queued:
                 self.model.end(item, CANCELLED)
 
-    @rule(thread=threads)
-    def request_cancel(self, thread: str) -> None:
-        cause = self.fresh("cause")
-        expected = self.model.want_cancel(thread, cause)
-        assert self.do(self.store.request_cancel(thread, cause)) is expected
+    @rule(thread=threads, whom=st.sampled_from(("whatever", "open", "claimed", "another")))
+    def request_cancel(self, thread: str, whom: str) -> None:
+        line, cause = self.model.lines.get(thread), self.fresh("cause")
+        item = line.hold.item if line is not None and line.hold is not None else None
+        named = {
+            "open": line and line.open_run,
+            "claimed": item and item.run,
+            "another": "another run",
+        }
+        run = named.get(whom)
+        expected = self.model.want_cancel(thread, cause, run)
+        assert self.do(self.store.request_cancel(thread, cause, run)) is expected
 
     @rule(thread=threads, then=st.booleans())
     def interrupt(self, thread: str, then: bool) -> None:
@@ -205,7 +224,7 @@ class MailboxMachine(RuleBasedStateMachine):
         news = self.keeper.extend([hold.token for _, hold in holds] + ["nobody"], lease)
         for (thread, hold), told in zip(holds, news, strict=False):
             hold.until = self.model.now + lease
-            assert (told.is_held, told.cancel_cause) == (True, hold.cause)
+            assert (told.is_held, told.cancel_cause) == (True, self.model.line(thread).cause)
             assert told.has_input is bool(self.model.inputs(thread))
         assert not news[-1].is_held
 
@@ -247,7 +266,17 @@ class MailboxMachine(RuleBasedStateMachine):
 
     def run_of(self, thread: str, run: str, status: RunStatus) -> RunRecord:
         waits = Waiting(reason=WaitingReason.USER_INPUT) if status is RunStatus.WAITING else None
-        return RunRecord(run_id=run, thread_id=thread, agent_id="a", status=status, waiting=waits)
+        line = self.model.line(thread)
+        item = line.hold.item if line.hold is not None else None
+        begun_by = line.begun_by if line.open_run else item and item.name
+        return RunRecord(
+            run_id=run,
+            thread_id=thread,
+            agent_id="a",
+            status=status,
+            waiting=waits,
+            dispatch_id=begun_by,
+        )
 
     @rule(thread=threads, lease=leases)
     def take_thread(self, thread: str, lease: int) -> None:
@@ -262,6 +291,8 @@ class MailboxMachine(RuleBasedStateMachine):
             return
         self.commit(thread, run=record, **parts)
         line.hold = Hold(token, self.model.now + lease)
+        if line.open_run is None:
+            line.begun_by = None
         line.open_run, line.is_waiting = run, False
 
     @rule(thread=threads, move=st.sampled_from(("go on", "wait", "end")), absorbs=st.booleans())
@@ -278,24 +309,39 @@ class MailboxMachine(RuleBasedStateMachine):
         if self.do(self.store.load_run(run)) is not None and line.open_run is None:
             return
         inputs = self.model.inputs(thread) if absorbs else []
-        self.commit(
-            thread,
-            run=self.run_of(thread, run, status),
-            fencing_token=hold.token,
-            absorbed=tuple(found.name for found in inputs),
-            release=None if move == "go on" else Release(),
-        )
-        line.open_run, line.is_waiting = (None if move == "end" else run), move == "wait"
+        record = self.run_of(thread, run, status)
+        parts: dict[str, Any] = {
+            "fencing_token": hold.token,
+            "absorbed": tuple(found.name for found in inputs),
+            "release": None if move == "go on" else Release(),
+        }
+        if move == "end" and line.cause is not None:
+            # Somebody was told that it is cancelled.
+            with pytest.raises(CancelWanted, match=line.cause):
+                self.commit(thread, run=record, **parts)
+            record = msgspec.structs.replace(record, termination=Cancelled(cause=line.cause))
+        self.commit(thread, run=record, **parts)
+        self.written(line, run, move, item)
         for found in inputs:
             found.taken_by = run if run != found.run else None
             self.model.end(found, ACKED)
-        if move != "go on":
+        if move == "go on":
+            return
+        if item is not None:
+            self.model.end(item, ACKED)
+        else:
             line.hold = None
-            if item is not None:
-                self.model.end(item, ACKED)
-        if move == "wait" and hold.cause is not None:
-            # It began to wait before it heard of its cancel: whoever claims this ends it.
-            self.model.add_rest(thread, hold, attempts=0)
+            self.model.leave(thread, hold)
+
+    def written(self, line: Line, run: str, move: str, item: Item | None) -> None:
+        """The thread's run after a commit of its holder."""
+        if item is not None and line.open_run == run and line.is_waiting and move == "go on":
+            item.taken_by = run if run != item.run else None
+        if line.open_run is None:
+            line.begun_by = item and item.name
+        if move == "end":
+            line.cause = None
+        line.open_run, line.is_waiting = (None if move == "end" else run), move == "wait"
 
     @rule(thread=threads, mode=modes, key=keys, asks=st.sampled_from("xy"))
     def decide(self, thread: str, mode: str, key: str | None, asks: str) -> None:

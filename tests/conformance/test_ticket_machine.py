@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from stores import STORES, NamedStore, Subject, name_of
 
-from awaken.contracts.errors import AwakenError
-from awaken.contracts.lifecycle import RunStatus, TicketStatus
+from awaken.contracts.dispatch import Claim, Release, RunDispatch
+from awaken.contracts.errors import AlreadyDecided, AwakenError
+from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus, TicketStatus
 from awaken.contracts.messages import Message, Role, ToolCall
 from awaken.contracts.runs import RunRecord, Waiting, WaitingReason
 from awaken.contracts.storage import Commit
-from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.suspension import SUPERSEDED, Ticket, ToolCallResume
 from awaken.testing.store_conformance.writing import everything
 
 THREADS = ("thread-a", "thread-b")
@@ -33,7 +34,11 @@ class TicketMachine(RuleBasedStateMachine):
         self.store, self.do = self.subject.store, self.subject.do
         self.versions = dict.fromkeys(THREADS, 0)
         self.runs: dict[str, str] = {}
-        """The waiting run of each thread that has one."""
+        """The open run of each thread that has one."""
+        self.tokens: dict[str, str] = {}
+        """The claim on each thread that a process has."""
+        self.causes: dict[str, str] = {}
+        """Why the run of a thread is to be cancelled."""
         self.tickets: dict[str, Ticket] = {}
         self.count = 0
 
@@ -50,6 +55,7 @@ class TicketMachine(RuleBasedStateMachine):
             thread_id=thread,
             expected_version=self.versions[thread],
             committed_at=self.count,
+            fencing_token=self.tokens.get(thread),
             **parts,
         )
 
@@ -134,8 +140,66 @@ class TicketMachine(RuleBasedStateMachine):
         other = ToolCallResume(decision_id="another")
         self.refuse(ticket.thread_id, tickets=(change(ticket, decision=other),))
         self.refuse(ticket.thread_id, tickets=(change(ticket, status=OPEN, decision=None),))
-        self.refuse(ticket.thread_id, tickets=(change(ticket, status=CLOSED),))
+        instead = change(ticket, status=CLOSED, closed_because=SUPERSEDED)
+        self.refuse(ticket.thread_id, tickets=(instead,))
         self.send(ticket.thread_id, tickets=(ticket,))
+        self.send(ticket.thread_id, tickets=(change(ticket, status=CLOSED),))
+        self.tickets[ticket.ticket_id] = ticket
+
+    @rule(number=numbers, answer=st.sampled_from(("yes", "no")), again=st.booleans())
+    def decide_in_the_store(self, number: int, answer: str, again: bool) -> None:
+        """From any process, whoever has the thread: each ticket gets one decision, or none."""
+        ticket = self.pick(number, OPEN, DECIDED, CLOSED)
+        if ticket is None:
+            return
+        fresh = ToolCallResume(decision_id=self.fresh(answer), result=answer, updated_at=self.count)
+        decision = ticket.decision if again and ticket.decision is not None else fresh
+        place, given = (ticket.thread_id, ticket.run_id), [(ticket.ticket_id, decision)]
+        then = RunDispatch(
+            dispatch_id=self.fresh("dispatch"), thread_id=ticket.thread_id, run_id=ticket.run_id
+        )
+        if ticket.decision is not None and decision is ticket.decision:
+            assert self.do(self.store.decide(*place, given, then)) is None
+        elif ticket.status is OPEN and ticket.thread_id not in self.causes:
+            made = self.do(self.store.decide(*place, given, then))
+            assert made.dispatch_id == then.dispatch_id
+            self.tickets[ticket.ticket_id] = change(
+                ticket, status=DECIDED, decision=decision, updated_at=decision.updated_at
+            )
+        else:
+            before = self.do(everything(self.store))
+            with pytest.raises(AlreadyDecided):
+                self.do(self.store.decide(*place, given, then))
+            assert self.do(everything(self.store)) == before
+
+    @rule(thread=threads)
+    def take(self, thread: str) -> None:
+        """A process goes on with the run, and has its thread until its lease runs out."""
+        if thread in self.runs and thread not in self.tokens:
+            token = self.fresh("token")
+            claim = Claim(worker_id="process", lease_ms=100)
+            record = self.record(thread, self.runs[thread], RUNNING)
+            commit = msgspec.structs.replace(
+                self.build(thread, run=record, claim=claim), fencing_token=token
+            )
+            self.do(self.store.commit(commit))
+            self.versions[thread] += 1
+            self.tokens[thread] = token
+
+    @rule()
+    def take_over(self) -> None:
+        """Whoever had a thread is dead; what it was asked for is not forgotten."""
+        self.subject.clock.advance(101)
+        self.do(self.store.reclaim())
+        self.tokens.clear()
+
+    @rule(thread=threads)
+    def want_cancel(self, thread: str) -> None:
+        cause = self.fresh("cause")
+        is_asked = self.do(self.store.request_cancel(thread, cause, self.runs.get(thread)))
+        assert is_asked is (thread in self.tokens)
+        if is_asked:
+            self.causes.setdefault(thread, cause)
 
     @rule(number=numbers)
     def ask_again(self, number: int) -> None:
@@ -172,6 +236,8 @@ class TicketMachine(RuleBasedStateMachine):
             return
         live = self.live(thread)
         done = self.record(thread, self.runs[thread], DONE)
+        if thread in self.causes:
+            done = change(done, termination=Cancelled(cause=self.causes[thread]))
         calls = dict.fromkeys(ticket.call_id for ticket in live)
         answers = tuple(
             Message(role=Role.TOOL, id=self.fresh("message"), tool_call_id=call) for call in calls
@@ -182,8 +248,14 @@ class TicketMachine(RuleBasedStateMachine):
             self.refuse(thread, run=done, messages=answers, tickets=rest)
             return
         closed = tuple(change(ticket, status=CLOSED) for ticket in still_open)
-        self.send(thread, run=done, messages=answers, tickets=closed)
+        parts = {"messages": answers, "tickets": closed}
+        release = {"release": Release()} if thread in self.tokens else {}
+        if thread in self.causes:
+            self.refuse(thread, run=change(done, termination=NaturalEnd()), **parts, **release)
+        self.send(thread, run=done, **parts, **release)
         del self.runs[thread]
+        self.tokens.pop(thread, None)
+        self.causes.pop(thread, None)
 
     @rule(ms=st.sampled_from((1, 40, 200)))
     def pass_time(self, ms: int) -> None:
@@ -195,6 +267,8 @@ class TicketMachine(RuleBasedStateMachine):
             self.do(self.store.delete_thread(thread))
             self.versions[thread] = 0
             self.runs.pop(thread, None)
+            self.tokens.pop(thread, None)
+            self.causes.pop(thread, None)
             self.tickets = {name: it for name, it in self.tickets.items() if it.thread_id != thread}
 
     # --- what must hold after every rule ---
@@ -226,6 +300,12 @@ class TicketMachine(RuleBasedStateMachine):
         assert sorted((it.expires_at, it.ticket_id) for it in listed) == sorted(late)
         deadlines = [it.expires_at or 0 for it in listed]
         assert deadlines == sorted(deadlines)
+
+    @invariant()
+    def a_wanted_cancel_is_known_until_its_run_has_ended(self) -> None:
+        for thread in THREADS:
+            seen = self.do(self.store.checkout(thread))
+            assert (seen and seen.cancel_cause) == self.causes.get(thread)
 
     @invariant()
     def a_waiting_run_has_its_tickets(self) -> None:

@@ -20,7 +20,7 @@ def decision(answer: str) -> ToolCallResume:
     return ToolCallResume(decision_id=answer, result=answer)
 
 
-@pytest.mark.parametrize("late_at", ["load_run", "commit", "enqueue"])
+@pytest.mark.parametrize("late_at", ["load_run", "find_ticket", "decide"])
 def test_a_decision_that_was_under_way_when_another_one_was_taken_is_refused(late_at: str) -> None:
     async def scenario() -> None:
         truth, (asking, agent) = TruthStore(), asking_agent()
@@ -32,9 +32,7 @@ def test_a_decision_that_was_under_way_when_another_one_was_taken_is_refused(lat
             other = Node(truth, [agent], name="other")
             # It has seen that the ticket is open; then the first decision lets the run go on.
             other.wire.delays[late_at] = 0.1
-            if late_at == "enqueue":
-                other.wire.delays["commit"] = 0.1
-            node.wire.delays["commit"] = 0.08
+            node.wire.delays["decide"] = 0.08
             late = asyncio.create_task(other.mailbox.decide([(ticket, decision("no"))]))
             await node.mailbox.decide([(ticket, decision("yes"))])
             with pytest.raises(AlreadyDecided):
@@ -63,7 +61,7 @@ def test_a_decision_sent_to_a_run_that_meanwhile_waits_and_gets_another_one_is_r
                 await asyncio.sleep(0.01)
             ticket = tickets[0].ticket_id
             other = Node(truth, [agent], name="other")
-            other.wire.delays["enqueue"] = 2
+            other.wire.delays["decide"] = 2
             late = asyncio.create_task(other.mailbox.decide([(ticket, decision("no"))]))
             await open_ticket(truth)
             await node.mailbox.decide([(ticket, decision("yes"))])
@@ -83,8 +81,8 @@ def test_the_same_decision_under_way_twice_is_taken_once_and_both_are_told_so() 
             await node.submit()
             ticket = await open_ticket(truth)
             other = Node(truth, [agent], name="other")
-            other.wire.delays["commit"] = 0.1
-            node.wire.delays["commit"] = 0.08
+            other.wire.delays["decide"] = 0.1
+            node.wire.delays["decide"] = 0.08
             receipts = await asyncio.gather(
                 other.mailbox.decide([(ticket, decision("yes"))]),
                 node.mailbox.decide([(ticket, decision("yes"))]),

@@ -728,7 +728,7 @@ def test_a_run_that_loses_its_lease_on_the_way_out_does_not_write_its_end() -> N
     simulated(scenario)
 
 
-def test_a_queued_decision_that_does_not_fit_is_left_for_its_own_delivery() -> None:
+def test_a_queued_decision_on_a_ticket_that_is_not_open_any_more_is_taken_in_and_over() -> None:
     async def scenario() -> None:
         store = shared_store()
         both = [ToolCalls([("ask", {"text": "1"}, "c1"), ("slow", {"text": "2"}, "c2")]), "done"]
@@ -738,7 +738,7 @@ def test_a_queued_decision_that_does_not_fit_is_left_for_its_own_delivery() -> N
         await store.enqueue(_resume("no such ticket", "1", "yes"))
         next(iter(process.book.watched.values())).look_for_input()
         assert (await handle.result()).is_waiting
-        assert await store.count_queued() == 1
+        assert await store.count_queued() == 0
 
     simulated(scenario)
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from .content import ContentBlock
 from .dispatch import Claim, Release, RunDispatch
+from .errors import StorageError
 from .events import AgentEvent, LoggedEvent
 from .mailbox import MailboxStore
 from .messages import Message, MessageRecord, ToolCall
@@ -17,7 +18,7 @@ from .queries import MessageQuery, Page, RunQuery, ThreadQuery
 from .record import Record
 from .runs import RunRecord
 from .state import StoredValue
-from .suspension import Ticket
+from .suspension import Ticket, ToolCallResume
 from .threads import Thread
 from .tool_results import ToolResult
 from .tools import ToolEffect
@@ -135,6 +136,8 @@ class Checkout(Record, frozen=True, kw_only=True):
     """Run-scoped keys of the open run."""
     tickets: tuple[Ticket, ...] = ()
     """Open and decided tickets of the open run."""
+    cancel_cause: str | None = None
+    """The open run has to be cancelled; without one, what is executed under the claim."""
 
 
 class DeleteStrategy(StrEnum):
@@ -143,6 +146,24 @@ class DeleteStrategy(StrEnum):
     REJECT = "reject"
     DETACH = "detach"
     CASCADE = "cascade"
+
+
+class CancelWanted(StorageError):
+    """The run's cancel was acknowledged, so it cannot end otherwise; nothing was written."""
+
+    code = "cancel_wanted"
+    template = "Run '{run_id}' has to end as cancelled ({cause})."
+    run_id: str
+    cause: str
+
+
+class DecidedMeanwhile(StorageError):
+    """A message came instead of a decision, which was taken meanwhile; nothing was written."""
+
+    code = "decided_meanwhile"
+    retryable = True
+    template = "Ticket '{ticket_id}' was decided meanwhile; look at the thread again."
+    ticket_id: str
 
 
 class CommitStore(Protocol):
@@ -160,6 +181,7 @@ class CommitStore(Protocol):
 
         Raises:
             VersionConflict: The thread is not at the expected version.
+            DecidedMeanwhile: A message would take the place of a decision that was taken.
             IdempotencyConflict: The commit id was used for other contents.
             LeaseLost: The fencing token is stale.
             ThreadClaimed: Somebody else has a claim on the thread.
@@ -168,6 +190,7 @@ class CommitStore(Protocol):
                 the waiting state does not fit; an ended run would leave a ticket open.
             IllegalTransition: A run or a ticket would make an illegal move.
             AlreadyDecided: A ticket would get another decision.
+            CancelWanted: The run would end otherwise, although its cancel was acknowledged.
             ThreadBusy: Another run of the thread has not ended.
             InvalidResume: A new run has the id of input that was sent to another thread.
             UnknownThread: A tenant's new run, dispatch or edit is for a thread that is not its own.
@@ -260,6 +283,27 @@ class RunStore(Protocol):
 
     async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
         """Return all tickets of a run, also decided and closed ones, oldest first, ties by id."""
+        ...
+
+    async def decide(
+        self,
+        thread_id: str,
+        run_id: str,
+        decisions: Sequence[tuple[str, ToolCallResume]],
+        then: RunDispatch | None = None,
+    ) -> RunDispatch | None:
+        """Write decisions to tickets of an open run, all or none, and queue what follows from them.
+
+        This is where a ticket is decided: once, whoever has the thread and whoever asks. A run
+        that executes meanwhile finds its tickets decided here. Decisions that were taken before,
+        under the same id, change nothing; when all were, nothing is queued.
+
+        Returns `then` as it was queued; None when it was not.
+
+        Raises:
+            UnknownTicket: A ticket is not one of the run's.
+            AlreadyDecided: A ticket was decided otherwise or closed, or its run is to be cancelled.
+        """
         ...
 
 

@@ -3,9 +3,14 @@
 from enum import StrEnum
 from typing import Any
 
+import msgspec
+
 from .lifecycle import TicketStatus, ToolCallStatus
 from .permissions import Remember
 from .record import Record, always
+
+SUPERSEDED = "superseded"
+"""Why a ticket is closed instead of which a message came."""
 
 Question = tuple[str, str, str]
 """Who asks, what for, and under which id of their own."""
@@ -87,6 +92,18 @@ class ToolCallResume(Record, frozen=True, kw_only=True):
     remember: Remember | None = None
     """Whether it answers later calls as well; heeded by whoever asked."""
     updated_at: int = always(0)
+
+    def is_same(self, other: "ToolCallResume | None") -> bool:
+        """Whether another one decides the same under the same id, whenever it was taken."""
+        if other is None or self.decision_id != other.decision_id:
+            return False
+        again = msgspec.structs.replace(other, updated_at=self.updated_at)
+        # What was read from a store has its JSON form: a tuple has become a list.
+        return self == again or _json_of(self) == _json_of(again)
+
+
+def _json_of(decision: ToolCallResume) -> bytes:
+    return msgspec.json.encode(decision, order="sorted")
 
 
 class Ticket(Record, frozen=True, kw_only=True):

@@ -71,14 +71,21 @@ class Mailbox:
     async def decide(self, decisions: Sequence[Decision]) -> tuple[DecisionReceipt, ...]:
         """Take decisions on tickets of one run, all or none, and let the run go on.
 
-        The same decisions again give the same receipts. On a run that executes they are taken
-        one by one, when its other calls are done.
+        The same decisions again give the same receipts. A run that executes acts on them when its
+        other calls are done.
 
         Raises:
             InvalidInput: There is no decision, or one is malformed or not allowed.
             UnknownTicket: A ticket does not exist, or belongs to another run than the first.
             AlreadyDecided: A ticket was decided otherwise, closed, or has expired.
         """
+        receipts, _ = await self.take_decisions(decisions)
+        return receipts
+
+    async def take_decisions(
+        self, decisions: Sequence[Decision]
+    ) -> tuple[tuple[DecisionReceipt, ...], RunDispatch | None]:
+        """Decide as `decide` does; also says what was queued, None if all was taken before."""
         with self.services.timed("decide"):
             return await self._decider.decide(decisions)
 
@@ -215,7 +222,7 @@ class Mailbox:
     async def _resume_decided(self, run: RunRecord, dispatch: RunDispatch) -> SubmitReceipt:
         request = dispatch.request
         rest = msgspec.structs.replace(request, decisions=())
-        taken = await self._decider.take(run.thread_id, run.run_id, request.decisions, rest)
+        taken = await self._decider.take(run.run_id, request.decisions, rest)
         if taken is not None:
             return receipt_of(taken)
         known = await self._store.find_dispatch_of_run(run.run_id)

@@ -18,7 +18,7 @@ from awaken.runtime.limits import Limits
 MESSAGE_BYTES = Limits().message_bytes
 PRIORITY_MAX = 255
 TICKET_KEY = "ticket:"
-"""Begins the dedupe keys under which decisions are sent; nobody else may use it."""
+"""Begins the dedupe keys under which earlier versions sent decisions; nobody else may use it."""
 REPLAY_KEY = "replay:"
 """Begins the dedupe keys under which dead letters are replayed; nobody else may use it."""
 OUTBOX_KEY = "outbox:"

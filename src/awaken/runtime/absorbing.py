@@ -11,7 +11,8 @@ from awaken.contracts.errors import UsageError
 from awaken.contracts.loop_state import PENDING_MESSAGES
 from awaken.contracts.messages import Message
 
-from .resume import take_decisions
+from .delivery import undecided
+from .resume import accept_decided, take_decisions
 from .run import Run
 
 
@@ -35,19 +36,30 @@ async def absorb_messages(run: Run) -> bool:
 
 
 async def absorb_decisions(run: Run) -> None:
-    """Take queued decisions on the run's tickets; one that does not fit stays queued."""
+    """Take in what was decided on the run's tickets.
+
+    A queued dispatch only says that there is something: what counts is the ticket in the store.
+    """
     run.has_input = False
-    for dispatch in await _inputs(run):
-        if dispatch.mode is not InputMode.RESUME or not dispatch.request.decisions:
-            continue
+    taken = [it for it in await _inputs(run) if _is_decision(run, it)]
+    if not taken:
+        return
+    identity = run.identity
+    accept_decided(run, await run.store.list_run_tickets(identity.thread_id, identity.run_id))
+    for dispatch in taken:
         try:
-            take_decisions(run, dispatch.request.decisions)
+            take_decisions(run, undecided(dispatch, run.tickets.values()))
         except UsageError:
             # It is refused when it is delivered by itself, where somebody can be told.
             continue
         if dispatch.request.messages:
             run.hold(dispatch.request.messages)
         run.journal.absorbed.append(dispatch.dispatch_id)
+
+
+def _is_decision(run: Run, dispatch: RunDispatch) -> bool:
+    is_own = run.identity.run_id in (dispatch.run_id, dispatch.request.continue_run_id)
+    return is_own and dispatch.mode is InputMode.RESUME and bool(dispatch.request.decisions)
 
 
 async def _inputs(run: Run) -> tuple[RunDispatch, ...]:

@@ -16,6 +16,7 @@ class ActiveRun:
 
     __slots__ = (
         "_early_cause",
+        "_has_early_input",
         "_is_stopping",
         "_outcome",
         "is_brief",
@@ -36,6 +37,7 @@ class ActiveRun:
         self._outcome: asyncio.Future[RunResult] | None = None
         self.released = Latch()
         self._early_cause: str | None = None
+        self._has_early_input = False
         self._is_stopping = False
         self.lease: Lease | None = None
         """What the run holds on its thread; None when nobody else could see it."""
@@ -55,6 +57,7 @@ class ActiveRun:
         """Put a run into the slot; it is stopped at once if somebody asked for that before."""
         self.run = run
         self.lease = run.journal.lease = lease
+        run.has_input = run.has_input or self._has_early_input
         if self._early_cause is not None:
             run.token.cancel(self._early_cause)
         elif self._is_stopping:
@@ -107,9 +110,11 @@ class ActiveRun:
 
     def look_for_input(self) -> None:
         """Let the run take queued input in at its next step boundary."""
-        if self.run is not None:
-            self.run.has_input = True
-            self.run.inbox.bell.ring()
+        if self.run is None:
+            self._has_early_input = True
+            return
+        self.run.has_input = True
+        self.run.inbox.bell.ring()
 
 
 class ActiveRuns:

@@ -139,6 +139,8 @@ class Admission:
         if previous is not None and previous.status is RunStatus.RUNNING:
             await self._restore(run, checkout)
         take_decisions(run, request.decisions)
+        if previous is not None and checkout.cancel_cause is not None:
+            run.token.cancel(checkout.cancel_cause)
         return run
 
     async def _restore(self, run: Run, checkout: Checkout) -> None:

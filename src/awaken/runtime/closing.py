@@ -32,6 +32,7 @@ from awaken.contracts.messages import Message, Role
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import RunEndContext, StepEndContext
 from awaken.contracts.runs import Waiting, WaitingReason
+from awaken.contracts.storage import CancelWanted, OutboxEntry
 from awaken.contracts.tasks import BACKGROUND_TASKS
 
 from .awaiting import see_tasks_end, tasks_to_wait_for
@@ -86,12 +87,11 @@ async def close_run(run: Run, termination: Termination) -> Termination:
             await _await_tasks(run)
         await _last_phase(run, termination, waiting)
         await _close_accounts(run)
-        await _write_outcome(run, termination, waiting)
+        return await _write_outcome(run, termination, waiting)
     except Exception as error:
         code = error.code if isinstance(error, AwakenError) else "internal_error"
         run.feed.emit(ErrorEvent(message=str(error), code=code))
         raise
-    return termination
 
 
 async def _waiting_state(run: Run, termination: Termination) -> Waiting | None:
@@ -182,7 +182,20 @@ async def _close_accounts(run: Run) -> None:
     _keep_stats(run)
 
 
-async def _write_outcome(run: Run, termination: Termination, waiting: Waiting | None) -> None:
+async def _write_outcome(
+    run: Run, termination: Termination, waiting: Waiting | None
+) -> Termination:
+    try:
+        await _write_last(run, termination, waiting)
+    except CancelWanted as wanted:
+        # Somebody was told that the run is cancelled, and this process had not heard of it.
+        termination = Cancelled(cause=wanted.cause)
+        await _write_last(run, termination, None)
+    return termination
+
+
+async def _write_last(run: Run, termination: Termination, waiting: Waiting | None) -> None:
+    """Write the one commit that has the run's last event."""
     status = RunStatus.DONE if waiting is None else RunStatus.WAITING
     result: dict[str, object] = {
         "response": run.response,
@@ -192,20 +205,24 @@ async def _write_outcome(run: Run, termination: Termination, waiting: Waiting | 
     if run.remote_end is not None:
         result |= _remote_result(run.remote_end)
     _announce_state(run)
-    run.journal.announce(
-        RunFinish(
-            thread_id=run.identity.thread_id,
-            run_id=run.identity.run_id,
-            identity=run.identity,
-            result=result,
-            termination=termination,
-            awaits_tasks=waiting is not None and not isinstance(termination, Suspended),
-        )
+    finish = RunFinish(
+        thread_id=run.identity.thread_id,
+        run_id=run.identity.run_id,
+        identity=run.identity,
+        result=result,
+        termination=termination,
+        awaits_tasks=waiting is not None and not isinstance(termination, Suspended),
     )
     ended = None if waiting is not None else termination
-    _give_orders(run, ended)
     await run.cancels.carry_through(
-        partial(run.flush_record, status, termination=ended, waiting=waiting),
+        partial(
+            run.flush_record,
+            status,
+            termination=ended,
+            waiting=waiting,
+            finish=finish,
+            orders=_orders(run, ended),
+        )
     )
 
 
@@ -222,23 +239,20 @@ def _remote_result(end: RemoteEnd) -> dict[str, object]:
     return shown if end.output.is_empty else {**shown, "output": msgspec.to_builtins(end.output)}
 
 
-def _give_orders(run: Run, ended: Termination | None) -> None:
-    """Have done elsewhere what the end of this run, or its waiting, makes necessary."""
+def _orders(run: Run, ended: Termination | None) -> list[OutboxEntry]:
+    """What has to be done elsewhere because of the end of this run, or of its waiting."""
     if ended is None:
-        orders = orders_at_rest(run.record, run.tickets.values())
-    else:
-        may_have_children = (
-            run.has_children or run.is_recovered or bool(run.state.get(BACKGROUND_TASKS))
-        )
-        if not (may_have_children or run.record.parent_run_id):
-            # Most runs: nobody has to hear of their end.
-            return
-        last = msgspec.structs.replace(
-            run.record, termination=ended, final_output=run.response or None, usage=run.usage
-        )
-        orders = orders_at_end(last, may_have_children=may_have_children)
-    for entry in orders:
-        run.order(entry)
+        return orders_at_rest(run.record, run.tickets.values())
+    may_have_children = (
+        run.has_children or run.is_recovered or bool(run.state.get(BACKGROUND_TASKS))
+    )
+    if not (may_have_children or run.record.parent_run_id):
+        # Most runs: nobody has to hear of their end.
+        return []
+    last = msgspec.structs.replace(
+        run.record, termination=ended, final_output=run.response or None, usage=run.usage
+    )
+    return orders_at_end(last, may_have_children=may_have_children)
 
 
 def _announce_state(run: Run) -> None:

@@ -1,17 +1,17 @@
 """What has to be done with a claimed dispatch, from what the store knows of its thread."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.contracts.dispatch import DispatchStatus, InputMode, Release, RunDispatch
 from awaken.contracts.errors import InvalidResume
 from awaken.contracts.identity import present
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.storage import Checkout
-from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.suspension import Ticket, ToolCallResume
 from awaken.contracts.tasks import ORPHANED, SUB_AGENT
 
 Decision = tuple[str, ToolCallResume]
@@ -50,7 +50,14 @@ class RecoverFirst:
     request: RunRequest
 
 
-Delivery = Drop | End | Deliver | RecoverFirst
+@dataclass(frozen=True, slots=True)
+class EndFirst:
+    """Another run of the thread is to be cancelled; afterwards the dispatch is looked at again."""
+
+    termination: Termination
+
+
+Delivery = Drop | End | Deliver | RecoverFirst | EndFirst
 
 
 def delivery_of(
@@ -68,16 +75,37 @@ def delivery_of(
         return Drop(record)
     open_run = checkout.open_run if checkout is not None else None
     has_begun = open_run is not None and is_own(open_run, dispatch)
+    cause = checkout.cancel_cause if checkout is not None else None
+    if cause is not None and open_run is not None and not has_begun:
+        return EndFirst(Cancelled(cause=cause))
+    cause = cause or dispatch.cancel_cause
+    # What tasks and other agents say is taken in before a cancellation ends the run.
+    if cause is not None and (has_begun or not dispatch.is_news):
+        return End(Cancelled(cause=cause), Release(), has_begun=has_begun)
     if dispatch.is_spent:
         return _buried(dispatch, has_begun=has_begun)
-    # What tasks and other agents say is taken in before a cancellation ends the run.
-    if dispatch.cancel_cause is not None and (has_begun or not dispatch.is_news):
-        termination = Cancelled(cause=dispatch.cancel_cause)
-        return End(termination, Release(), has_begun=has_begun)
     if has_begun and open_run is not None and _is_function(open_run):
         lost = Failed(message="the process that executed the task is gone", code=ORPHANED)
         return End(lost, Release(), has_begun=True)
-    return _delivered(dispatch, open_run)
+    return _delivered(_with_undecided(dispatch, checkout), open_run)
+
+
+def undecided(dispatch: RunDispatch, tickets: Iterable[Ticket]) -> tuple[Decision, ...]:
+    """The decisions of a dispatch that are not at their tickets: earlier versions queued them only.
+
+    All others were taken when they were queued; what became of their tickets since then, the
+    tickets say.
+    """
+    opened = {ticket.ticket_id for ticket in tickets if ticket.decision is None}
+    return tuple(it for it in dispatch.request.decisions if it[0] in opened)
+
+
+def _with_undecided(dispatch: RunDispatch, checkout: Checkout | None) -> RunDispatch:
+    if dispatch.mode is not InputMode.RESUME or not dispatch.request.decisions:
+        return dispatch
+    left = undecided(dispatch, () if checkout is None else checkout.tickets)
+    request = msgspec.structs.replace(dispatch.request, decisions=left)
+    return msgspec.structs.replace(dispatch, request=request)
 
 
 def _is_function(run: RunRecord) -> bool:

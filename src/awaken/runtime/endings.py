@@ -2,9 +2,9 @@
 
 from awaken.contracts.dispatch import Release, RunDispatch
 from awaken.contracts.errors import VersionConflict
-from awaken.contracts.lifecycle import Termination
+from awaken.contracts.lifecycle import Cancelled, Termination
 from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Store
+from awaken.contracts.storage import CancelWanted, Store
 from awaken.contracts.threads import Thread
 
 from .delivery import End
@@ -50,6 +50,9 @@ class Endings:
                 if token is not None:
                     raise
                 continue
+            except CancelWanted as wanted:
+                termination = Cancelled(cause=wanted.cause)
+                continue
             return commit.run
 
     async def end_dispatch(self, dispatch: RunDispatch, end: End) -> RunRecord:
@@ -62,9 +65,14 @@ class Endings:
             assert ended is not None
             return ended
         thread = await self._store.load_thread(dispatch.thread_id)
-        ending = self._ending(end.termination, token, release)
-        commit = never_begun(thread or Thread(id=dispatch.thread_id), dispatch, ending)
-        await self._store.commit(commit)
+        thread = thread or Thread(id=dispatch.thread_id)
+        commit = never_begun(thread, dispatch, self._ending(end.termination, token, release))
+        try:
+            await self._store.commit(commit)
+        except CancelWanted as wanted:
+            cancelled = Cancelled(cause=wanted.cause)
+            commit = never_begun(thread, dispatch, self._ending(cancelled, token, release))
+            await self._store.commit(commit)
         assert commit.run is not None
         return commit.run
 

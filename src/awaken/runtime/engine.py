@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from awaken.contracts.dispatch import RunDispatch
+from awaken.contracts.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.errors import (
     InvalidResume,
     ThreadBusy,
@@ -17,6 +17,7 @@ from awaken.contracts.errors import (
     VersionConflict,
 )
 from awaken.contracts.events import AgentEvent
+from awaken.contracts.lifecycle import Cancelled
 from awaken.contracts.messages import Message
 from awaken.contracts.outbox import AbortRemote
 from awaken.contracts.runs import (
@@ -34,7 +35,17 @@ from .active_runs import ActiveRun
 from .admission import Admission
 from .children import Children
 from .context.undo import undo_compaction
-from .delivery import Decision, Deliver, Drop, End, RecoverFirst, continuation, delivery_of
+from .deciding import receipts_of, resuming, write_decisions
+from .delivery import (
+    Decision,
+    Deliver,
+    Drop,
+    End,
+    EndFirst,
+    RecoverFirst,
+    continuation,
+    delivery_of,
+)
 from .endings import Endings
 from .execution import Execution
 from .handles import RunHandle
@@ -42,7 +53,7 @@ from .latch import Latch
 from .leases import Lease, LeaseBook
 from .resolution.registry import RegistryHandle
 from .results import recorded_result
-from .resume import check_decision, take_decisions
+from .resume import take_decisions
 from .run import Run, Services
 from .streams import EventReader
 from .sub_runs import ChildRuns
@@ -135,6 +146,10 @@ class RunEngine:
                 active, _ = await self._execution.launch(request, lambda _: None, lease)
                 await asyncio.shield(active.outcome())
                 return await self.execute(dispatch)
+            case EndFirst(termination=termination):
+                token = dispatch.claim_token
+                await self.endings.end(dispatch.thread_id, termination, token=token)
+                return await self.execute(dispatch)
 
     async def start(self, request: RunRequest, reader: EventReader | None = None) -> RunHandle:
         """Start a request and return once the run is durable; a reader gets all its events.
@@ -150,11 +165,14 @@ class RunEngine:
                 raise
         return await self._start(request, None)
 
-    async def _start(self, request: RunRequest, reader: EventReader | None) -> RunHandle:
+    async def _start(
+        self, request: RunRequest, reader: EventReader | None, *, has_input: bool = False
+    ) -> RunHandle:
         opened = Latch()
 
         def watch(run: Run) -> None:
             run.on_open = opened.set
+            run.has_input = run.has_input or has_input
             if reader is not None:
                 run.feed.attach(reader)
 
@@ -194,7 +212,7 @@ class RunEngine:
             holder = self.active.of_thread(record.thread_id)
             is_meant = holder is not None and holder.run_id in ("", run_id)
             return holder is not None and is_meant and await self._ask(holder, cause)
-        except (InvalidResume, UnsupportedFeature):
+        except (InvalidResume, UnsupportedFeature, VersionConflict):
             # It goes on already, or its backend cannot go on with it: then it is ended by force.
             return False
         return True
@@ -212,32 +230,51 @@ class RunEngine:
         return True
 
     async def decide(self, decisions: Sequence[Decision]) -> tuple[DecisionReceipt, ...]:
-        """Take decisions on tickets of one run, all or none, and let the run go on.
+        """Take decisions on tickets of one run, all or none, and let the run go on here.
 
         Raises:
             UnknownTicket: A ticket does not exist, or belongs to another run than the first.
             AlreadyDecided: A ticket was decided otherwise or closed.
         """
-        first = await self._ticket(decisions[0][0])
-        lock = self._deciding.setdefault(first.thread_id, asyncio.Lock())
+        named = [(await self._ticket(ticket_id), given) for ticket_id, given in decisions]
+        first = named[0][0]
+        for ticket, _ in named:
+            if ticket.run_id != first.run_id:
+                raise UnknownTicket(ticket_id=ticket.ticket_id)
+        record = await self.store.load_run(first.run_id)
+        if record is None:
+            raise UnknownRun(run_id=first.run_id)
+        then = resuming(continuation(record), self.services.ids.new_id())
+        queued = await write_decisions(self.store, self.services.clock, named, then)
+        if queued is not None:
+            await self.go_on(queued)
+        return receipts_of(first, decisions)
+
+    async def go_on(self, queued: RunDispatch) -> bool:
+        """Let a run whose tickets were decided go on in this process, if nothing keeps it.
+
+        False when the queued dispatch is left to whoever claims it.
+
+        Raises:
+            ThreadBusy: Another process has the thread.
+            UnknownAgent: This process does not have the run's agent.
+            InvalidResume: The run does not wait any more.
+        """
+        lock = self._deciding.setdefault(queued.thread_id, asyncio.Lock())
         async with lock:
-            # Read again: whoever held the lock may have taken the same decision.
-            if fresh := await self._untaken(first, decisions):
-                try:
-                    await self._take(first, fresh)
-                except (VersionConflict, InvalidResume):
-                    # Another process was faster, perhaps with the same decisions.
-                    if await self._untaken(first, fresh):
-                        raise
-        return tuple(
-            DecisionReceipt(
-                ticket_id=ticket_id,
-                run_id=first.run_id,
-                thread_id=first.thread_id,
-                decision_id=given.decision_id,
-            )
-            for ticket_id, given in decisions
-        )
+            while (active := self.active.of_thread(queued.thread_id)) is not None:
+                if active.run is None or not active.run.token.is_sealed:
+                    # It finds the decisions when its other calls are done.
+                    active.look_for_input()
+                    return active.run is not None
+                await active.released.wait()
+            sent = await self.store.find_dispatch(queued.dispatch_id)
+            record = await self.store.load_run(queued.run_id)
+            if sent is None or sent.status is not DispatchStatus.QUEUED or record is None:
+                # Somebody was faster, and nothing is left to do.
+                return True
+            await self._start(continuation(record), None, has_input=True)
+            return True
 
     async def screened(self, request: RunRequest) -> RunRequest:
         """A request as it may rest before it is executed; see `Admission.screened`."""
@@ -329,45 +366,31 @@ class RunEngine:
         False when it is ending otherwise, or goes on elsewhere and nobody there was asked.
         """
         run, lease = active.run, active.lease
-        if run is None or lease is None or (run.token.is_sealed and not active.is_left):
+        is_ending = run is not None and run.token.is_sealed and not active.is_left
+        if self._execution.leases is None or is_ending:
             return active.cancel(cause)
-        # Looked up first: the claim may be taken after the store has said that there is none.
-        was_taken, is_asked = lease.claim is None, False
+        if run is None or lease is None or lease.claim is not None:
+            return await self._cancel_early(active, cause)
+        is_asked = False
         try:
             is_asked = await self.store.request_cancel(active.thread_id, cause, active.run_id)
         except BaseException:
             active.cancel(cause)
             raise
-        if was_taken and not is_asked and not run.token.is_sealed:
+        if not is_asked and not run.token.is_sealed:
             # The lease has run out, and this process was too slow to hear of it.
             active.lease_lost()
-        return is_asked if active.is_left else active.cancel(cause)
+        is_cancelled = active.cancel(cause)
+        # What the store was told holds, also when the run is ending otherwise here.
+        return is_asked or (is_cancelled and not active.is_left)
 
-    async def _untaken(self, first: Ticket, decisions: Sequence[Decision]) -> list[Decision]:
-        """Check decisions on one run; returns those that were not taken before."""
-        now = self.services.clock.now_ms()
-        fresh = []
-        for ticket_id, given in decisions:
-            ticket = await self._ticket(ticket_id)
-            if ticket.run_id != first.run_id:
-                raise UnknownTicket(ticket_id=ticket_id)
-            if check_decision(ticket, given, now):
-                fresh.append((ticket_id, given))
-        return fresh
-
-    async def _take(self, ticket: Ticket, decisions: list[Decision]) -> None:
-        active = self.active.of_thread(ticket.thread_id)
-        if active is not None and active.run is not None and not active.run.token.is_sealed:
-            # The run still executes: it finds the decision when its other calls are done.
-            take_decisions(active.run, decisions)
-            await active.run.flush()
-            return
-        if active is not None:
-            await active.released.wait()
-        record = await self.store.load_run(ticket.run_id)
-        if record is None:
-            raise UnknownRun(run_id=ticket.run_id)
-        await self.start(continuation(record, decisions))
+    async def _cancel_early(self, active: ActiveRun, cause: str) -> bool:
+        """Cancel what has not taken its thread yet, and see whether it could: others may have."""
+        if not active.cancel(cause):
+            return False
+        await active.released.wait()
+        record = await self.store.load_run(active.run_id) if active.run_id else None
+        return record is not None and isinstance(record.termination, Cancelled)
 
     async def _ticket(self, ticket_id: str) -> Ticket:
         ticket = await self.store.find_ticket(ticket_id)

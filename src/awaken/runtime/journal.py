@@ -6,6 +6,7 @@ its id; it is never sent twice blindly.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -26,6 +27,7 @@ from awaken.contracts.storage import (
     Commit,
     CommitReceipt,
     CommitStore,
+    DecidedMeanwhile,
     OutboxEntry,
     ToolRecord,
 )
@@ -37,6 +39,15 @@ from .state.store import StateStore
 from .streams import EventFeed
 
 
+@dataclass(slots=True, frozen=True, eq=False)
+class LastWords:
+    """What belongs to the commit with which a run ends or begins to wait, and to no other."""
+
+    event: AgentEvent
+    orders: tuple[OutboxEntry, ...]
+    release: Release | None
+
+
 class Journal:
     """The pending changes of one run on one thread.
 
@@ -45,8 +56,8 @@ class Journal:
     """
 
     __slots__ = (
-        "_announced", "_clock", "_feed", "_in_flight", "_lock", "_run_state", "_state", "_store",
-        "_watchers", "absorbed", "closed_by", "event_seq", "events", "lease", "messages",
+        "_announced", "_clock", "_feed", "_in_flight", "_last", "_lock", "_run_state", "_state",
+        "_store", "_watchers", "absorbed", "closed_by", "event_seq", "events", "lease", "messages",
         "on_claimed", "outbox", "thread_id", "tickets", "tool_records", "version", "writer",
     )  # fmt: skip
 
@@ -87,6 +98,8 @@ class Journal:
         self._feed = feed
         self._lock = asyncio.Lock()
         self._in_flight: Commit | None = None
+        self._last: LastWords | None = None
+        """Those of the commit in flight, if it is the last one."""
 
     def record(self, event: AgentEvent) -> None:
         """Keep an event for the log; readers have seen it."""
@@ -117,12 +130,13 @@ class Journal:
         self,
         state: StateStore,
         record: Callable[[], RunRecord | None],
-        release: Release | None = None,
+        last: LastWords | None = None,
     ) -> None:
         """Write everything pending as one commit, then show what was announced.
 
         The record is asked for when the commit is made, so that a flush that had to wait for
-        another one never writes an older record than that.
+        another one never writes an older record than that. The last words go along with the
+        commit that they are given for, and never become pending: no other one can take them.
 
         Raises:
             StorageError: The store refused; everything stays pending.
@@ -133,14 +147,14 @@ class Journal:
         try:
             if self.closed_by is not None:
                 raise self.closed_by
-            sent = self._in_flight
-            if sent is not None and await self._resolve(sent) and sent.release is not None:
+            sent, was_last = self._in_flight, self._last is not None
+            if sent is not None and await self._resolve(sent) and was_last:
                 # The last word was said: the thread is not ours any more.
                 return
             run = record()
             if state.changed:
                 self._collect(state)
-            await self._write(self._commit(run, release))
+            await self._write(self._commit(run, last), last)
         finally:
             self._lock.release()
 
@@ -168,16 +182,18 @@ class Journal:
             if self._in_flight is not None:
                 await self._resolve(self._in_flight)
 
-    async def _write(self, commit: Commit) -> None:
-        self._in_flight = commit
+    async def _write(self, commit: Commit, last: LastWords | None = None) -> None:
+        self._in_flight, self._last = commit, last
         try:
             self._applied(commit, await self._store.commit(commit))
         except IdempotencyConflict:
             # Something else was written under this id; its receipt is not ours.
             raise
         except StorageError as error:
-            if self.lease is not None and isinstance(error, LeaseLost | ThreadClaimed):
-                # Refused for good: whoever has the thread decides what becomes of it.
+            is_refused = self.lease is not None and isinstance(error, LeaseLost | ThreadClaimed)
+            if is_refused or isinstance(error, DecidedMeanwhile):
+                # Refused for good: whoever has the thread, or has decided, says what becomes of
+                # it, and what this run knows of it is not true any more.
                 self._in_flight = None
                 self.close(error)
                 raise
@@ -208,7 +224,8 @@ class Journal:
             tool_records=tuple(self.tool_records),
         )
 
-    def _commit(self, run: RunRecord | None, release: Release | None) -> Commit:
+    def _commit(self, run: RunRecord | None, last: LastWords | None) -> Commit:
+        events, orders = ((last.event,), last.orders) if last is not None else ((), ())
         commit = Commit(
             commit_id=f"{self.writer}:{self.version + 1}",
             thread_id=self.thread_id,
@@ -220,11 +237,13 @@ class Journal:
             run_state=self._run_state.copy(),
             tool_records=tuple(self.tool_records),
             tickets=tuple(self.tickets.values()) if self.tickets else (),
-            events=tuple(self.events),
+            events=(*self.events, *events),
             absorbed=tuple(self.absorbed),
-            outbox=tuple(self.outbox),
+            outbox=(*self.outbox, *orders),
         )
-        return commit if self.lease is None else self._held(commit, self.lease, release)
+        if self.lease is None:
+            return commit
+        return self._held(commit, self.lease, None if last is None else last.release)
 
     def _held(self, commit: Commit, lease: Lease, release: Release | None) -> Commit:
         """The commit as the holder of a lease writes it."""
@@ -236,15 +255,18 @@ class Journal:
         )
 
     def _applied(self, commit: Commit, receipt: CommitReceipt) -> None:
-        self._in_flight = None
+        last, self._in_flight, self._last = self._last, None, None
         self.version = receipt.version
         self.event_seq = receipt.event_seq
         # Whatever was added while the store was busy stays for the next commit.
+        events, orders = len(commit.events), len(commit.outbox)
+        if last is not None:
+            events, orders = events - 1, orders - len(last.orders)
         del self.messages[: len(commit.messages)]
-        del self.events[: len(commit.events)]
+        del self.events[:events]
         del self.tool_records[: len(commit.tool_records)]
         del self.absorbed[: len(commit.absorbed)]
-        del self.outbox[: len(commit.outbox)]
+        del self.outbox[:orders]
         for ticket in commit.tickets:
             if self.tickets[ticket.ticket_id] is ticket:
                 del self.tickets[ticket.ticket_id]
@@ -258,6 +280,8 @@ class Journal:
             watch(commit)
         if self._announced:
             self._show_durable(commit.events, receipt.event_seq)
+        if last is not None:
+            self._feed.emit(LoggedEvent(seq=receipt.event_seq, event=last.event))
 
     def _applied_held(self, commit: Commit, lease: Lease) -> None:
         if commit.claim is not None:

@@ -80,7 +80,7 @@ async def _steps(run: Run) -> Termination:
                 outcome = await _next_step(run)
             case Suspend():
                 # A decision may have come while other calls of the step were still running.
-                if run.has_input:
+                while run.has_input:
                     await absorb_decisions(run)
                 if not has_decided(run):
                     return Suspended()

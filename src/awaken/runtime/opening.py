@@ -9,6 +9,7 @@ from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import RunStartContext
 from awaken.contracts.profile import ProfileAccess
 from awaken.contracts.state import StateCommand
+from awaken.contracts.suspension import SUPERSEDED as TICKET_SUPERSEDED
 from awaken.contracts.tasks import PARENT
 from awaken.contracts.tracing import CURRENT_RUN
 
@@ -130,7 +131,7 @@ def _take_in_messages(run: Run) -> None:
             # tasks and other agents say takes nobody's decision away.
             run.hold(messages)
             return
-        close_tickets(run, "superseded")
+        close_tickets(run, TICKET_SUPERSEDED)
         interrupt(run, tuple(run.open_calls.values()), SUPERSEDED)
         run.take_in_news()
     for message in messages:

@@ -3,6 +3,7 @@
 A decision is taken once. The same one again is harmless, a different one is refused.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -10,11 +11,7 @@ import msgspec
 from awaken.authoring.json_schemas import JsonSchema
 from awaken.authoring.refusals import bounded
 from awaken.contracts.errors import AlreadyDecided, InvalidInput, UnknownTicket
-from awaken.contracts.lifecycle import (
-    TICKET_TRANSITIONS,
-    TicketStatus,
-    check_transition,
-)
+from awaken.contracts.lifecycle import TicketStatus
 from awaken.contracts.loop_state import TOOL_CALL_STATES
 from awaken.contracts.messages import ToolCall
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume, ToolCallState
@@ -24,6 +21,8 @@ from .outcomes import Finish, StepOutcome
 from .run import Run
 from .spending.questions import heed_answer, shared_answers
 from .tool_calls.batch import run_calls
+
+logger = logging.getLogger(__name__)
 
 DEADLINE = "deadline"
 """Who has decided when nobody did before the deadline."""
@@ -37,8 +36,7 @@ def check_decision(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> boo
         InvalidInput: The decider is not allowed, the result does not fit the ticket's schema, or
             what is to be remembered is no pattern.
     """
-    taken = ticket.decision
-    if taken is not None and taken.decision_id == decision.decision_id:
+    if ticket.decision is not None and ticket.decision.is_same(decision):
         return False
     if decision.action not in tuple(DecisionAction):
         raise InvalidInput(what="The decision", problem="it neither resumes nor cancels")
@@ -114,23 +112,36 @@ def take_decisions(run: Run, decisions: Sequence[tuple[str, ToolCallResume]]) ->
     found = [(find_ticket(run.tickets.values(), target), given) for target, given in decisions]
     fresh = [(ticket, given) for ticket, given in found if check_decision(ticket, given, now)]
     for ticket, decision in fresh:
-        check_transition(
-            TICKET_TRANSITIONS, f"Ticket '{ticket.ticket_id}'", ticket.status, TicketStatus.DECIDED
-        )
-        # Stamped here: a deadline must not depend on the clock of whoever decides.
-        given = msgspec.structs.replace(
-            decision, action=DecisionAction(decision.action), updated_at=now
-        )
+        given = stamped(decision, now)
         decided = msgspec.structs.replace(
             ticket, status=TicketStatus.DECIDED, decision=given, updated_at=now
         )
-        run.tickets[ticket.call_id] = decided
-        # The call is executed once more, and so are the hooks before it.
-        run.hooked = run.hooked - {ticket.call_id}
         run.journal.tickets[decided.ticket_id] = decided
-        run.state.update(TOOL_CALL_STATES, (ToolCallState.of(decided),))
-    if fresh:
-        run.inbox.bell.ring()
+        _accept(run, decided)
+
+
+def stamped(decision: ToolCallResume, now_ms: int) -> ToolCallResume:
+    """The decision as it is kept: a deadline must not depend on the clock of whoever decides."""
+    return msgspec.structs.replace(
+        decision, action=DecisionAction(decision.action), updated_at=now_ms
+    )
+
+
+def accept_decided(run: Run, stored: Iterable[Ticket]) -> None:
+    """Take note of what was decided in the store; the ticket there is the decision's one place."""
+    for ticket in stored:
+        known = run.tickets.get(ticket.call_id)
+        is_same = known is not None and known.ticket_id == ticket.ticket_id
+        if known is not None and is_same and known.decision is None and ticket.decision is not None:
+            _accept(run, ticket)
+
+
+def _accept(run: Run, decided: Ticket) -> None:
+    run.tickets[decided.call_id] = decided
+    # The call is executed once more, and so are the hooks before it.
+    run.hooked = run.hooked - {decided.call_id}
+    run.state.update(TOOL_CALL_STATES, (ToolCallState.of(decided),))
+    run.inbox.bell.ring()
 
 
 def has_decided(run: Run) -> bool:
@@ -140,7 +151,7 @@ def has_decided(run: Run) -> bool:
 
 async def replay(run: Run) -> StepOutcome:
     """Let the decided calls go on, through the same gates and the same pipeline as new ones."""
-    take_decisions(run, shared_answers(run.tickets.values()))
+    await _share_answers(run)
     if (stopped := await heed_answer(run)) is not None:
         return Finish(termination=stopped)
     calls: list[ToolCall] = []
@@ -151,6 +162,23 @@ async def replay(run: Run) -> StepOutcome:
             calls.append(_resumed_call(ticket, ticket.decision))
             resumes[call_id] = ticket.decision
     return await run_calls(run, calls, resumes)
+
+
+async def _share_answers(run: Run) -> None:
+    """Decide what one decided ticket has answered for others too, where decisions are taken."""
+    thread_id, run_id = run.identity.thread_id, run.identity.run_id
+    while answers := shared_answers(run.tickets.values()):
+        if run.journal.tickets:
+            # A ticket is decided in the store, so it has to be there.
+            await run.flush()
+        try:
+            await run.store.decide(thread_id, run_id, answers)
+        except AlreadyDecided as error:
+            # Somebody has just decided one of them, which stands, or the run is being cancelled.
+            logger.info("An answer is not shared in run '%s': %s", run_id, error)
+        accept_decided(run, await run.store.list_run_tickets(thread_id, run_id))
+        if shared_answers(run.tickets.values()) == answers:
+            return
 
 
 def _resumed_call(ticket: Ticket, decision: ToolCallResume) -> ToolCall:

@@ -43,7 +43,7 @@ from .context.summaries import Compactor
 from .context.window import ContextWindow
 from .health import ModelHealth
 from .inbox import Inbox
-from .journal import Journal
+from .journal import Journal, LastWords
 from .leases import RunHandedOver
 from .limits import Limits, ToolSlots
 from .resolution.registry import RegistrySnapshot
@@ -397,10 +397,13 @@ class Run:
         *,
         termination: Termination | None = None,
         waiting: Waiting | None = None,
+        finish: AgentEvent | None = None,
+        orders: Iterable[OutboxEntry] = (),
     ) -> None:
         """Make everything pending durable together with the run's record.
 
-        A run that ends or waits lets its thread go in the same commit.
+        A run that ends or waits lets its thread go in the same commit, which alone has its last
+        event and the orders that follow from it.
         """
         is_running = status is RunStatus.RUNNING
         is_kept = is_running and self.journal.lease is not None
@@ -422,9 +425,12 @@ class Run:
             )
             return self.record
 
-        lease = self.journal.lease
-        is_released = lease is not None and not is_running and not lease.is_kept
-        await self.journal.flush(self.state, record, Release() if is_released else None)
+        last = None
+        if finish is not None:
+            lease = self.journal.lease
+            is_released = lease is not None and not lease.is_kept
+            last = LastWords(finish, tuple(orders), Release() if is_released else None)
+        await self.journal.flush(self.state, record, last)
 
 
 _OF_RUN = frozenset({Phase.RUN_START, Phase.RUN_END})

@@ -5,6 +5,7 @@ what is wanted is written there, so that it holds whoever executes the run.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypedDict
@@ -17,7 +18,6 @@ from awaken.contracts.errors import (
     ThreadBusy,
     UnknownAgent,
     UnknownRun,
-    VersionConflict,
 )
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination, TicketStatus
 from awaken.contracts.mailbox import MailboxWatcher
@@ -37,6 +37,8 @@ from awaken.runtime.active_runs import ActiveRun
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.leases import RunHandedOver
 from awaken.runtime.orders import delegate_of
+
+logger = logging.getLogger(__name__)
 
 _AT_REST = (RunStatus.WAITING, RunStatus.DONE)
 
@@ -228,7 +230,11 @@ class RunControl:
         """Cancel what executes here; what others go on with is cancelled where it is now."""
         if await self._engine.cancel_active(active, cause):
             return True
-        return active.is_left and await self._mailbox.cancel_run(active.run_id, cause)
+        if not (active.is_left or active.released.is_set()):
+            return False
+        if not active.run_id:
+            return await self._mailbox.cancel_thread(active.thread_id, cause)
+        return await self._mailbox.cancel_run(active.run_id, cause)
 
     async def decide(
         self, decisions: Sequence[tuple[str, ToolCallResume]]
@@ -239,16 +245,22 @@ class RunControl:
             UnknownTicket: A ticket does not exist, or belongs to another run than the first.
             AlreadyDecided: A ticket was decided otherwise or closed.
         """
+        receipts, queued = await self._mailbox.take_decisions(decisions)
+        if queued is not None and not await self._goes_on(queued):
+            self._on_queued()
+        return receipts
+
+    async def _goes_on(self, queued: RunDispatch) -> bool:
+        """Whether a run that was decided goes on here; if not, whoever claims its dispatch does."""
         try:
-            return await self._engine.decide(decisions)
-        except (ThreadBusy, UnknownAgent):
+            return await self._engine.go_on(queued)
+        except (ThreadBusy, UnknownAgent, InvalidResume):
             # Executed elsewhere, or by an agent that this process does not have.
-            pass
-        except (InvalidResume, VersionConflict):
-            # Somebody else goes on with the run, which takes the decisions in.
-            if not self._store.is_shared:
-                raise
-        return await self._mailbox.decide(decisions)
+            return False
+        except StorageError as error:
+            # What was decided is durable, and so is the dispatch that goes on with it.
+            logger.info("Run '%s' does not go on here: %s", queued.run_id, error)
+            return False
 
     async def steer(self, id_: str, messages: Sequence[Message]) -> SteerReceipt:
         """Send messages into a running run; it takes them in before its next inference."""

@@ -13,7 +13,7 @@ from awaken.contracts.errors import LeaseLost, RecordNotFound
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.storage import Commit
 from awaken.stores.rules import dispatches as rules
-from awaken.stores.rules.claims import ends_under, goes_on, is_meant
+from awaken.stores.rules.claims import cause_of_claim, ends_under, goes_on, is_asked, is_meant
 from awaken.stores.rules.head import HeldClaim
 from awaken.stores.rules.interrupts import interrupted, is_stale
 
@@ -54,6 +54,7 @@ class Claims:
         now = self._clock.now_ms()
         taken = rules.claimed(dispatch, token, worker_id, now)
         thread.claim = rules.held_claim(taken)
+        thread.cancel_cause = cause_of_claim(thread, taken)
         thread.served_at = now
         self._begin_lease(thread, token, lease_ms)
         self._queues.pull(thread, taken)
@@ -74,16 +75,14 @@ class Claims:
                 executed = rules.taken_in(executed, run_id)
                 self._tables.dispatches[held.dispatch_id] = executed
             if ends_under(held, commit):
-                thread.claim = msgspec.structs.replace(held, cancel_cause=executed.cancel_cause)
+                thread.cancel_cause = executed.cancel_cause
         if commit.claim is not None and thread.claim is not None:
             self._begin_lease(thread, thread.claim.token, commit.claim.lease_ms)
         elif commit.release is not None and held is not None:
             if held.dispatch_id is not None:
                 self.finish(thread, self._tables.dispatches[held.dispatch_id], commit.release)
             else:
-                self._end_claim(thread)
-            if (rest := rules.unheard_cancel(thread, held)) is not None:
-                self._queues.add(rest)
+                self._end_claim(thread, held)
 
     def finish(self, thread: StoredThread, dispatch: RunDispatch, release: Release) -> RunDispatch:
         """End the claim of a dispatch, and its delivery.
@@ -92,16 +91,34 @@ class Claims:
             IllegalTransition: A claimed dispatch cannot end like this; nothing was changed.
         """
         over = rules.ended(dispatch, release, self._clock.now_ms())
+        held = thread.claim or rules.held_claim(dispatch)
         self._tables.dispatches[dispatch.dispatch_id] = over
-        self._end_claim(thread)
+        self._end_claim(thread, held)
         return over
 
-    def _end_claim(self, thread: StoredThread) -> None:
-        """Let go of a thread; whoever is next can have it."""
+    def _end_claim(
+        self,
+        thread: StoredThread,
+        held: HeldClaim,
+        back: RunDispatch | None = None,
+        *,
+        attempts: int = 0,
+    ) -> RunDispatch | None:
+        """Let go of a thread, and queue again what was executed and what is left to do.
+
+        Returns what goes on with the thread's run, or with the claim's dispatch.
+        """
         if thread.lease is not None:
             self._tables.leases.pop(thread.lease.token, None)
         thread.claim = thread.lease = None
+        if thread.open_run is None:
+            thread.cancel_cause = None
+        if back is not None:
+            self._queues.put(thread, back)
+        rest = rules.left_to_do(thread, held, back, attempts=attempts)
+        made = None if rest is None else self._queues.add(rest)
         self._queues.turns.offer(thread, self._clock.now_ms())
+        return back or made
 
     def held(self, dispatch_id: str, token: str) -> tuple[StoredThread, RunDispatch]:
         """Return a claimed dispatch with its thread, for whoever has its claim.
@@ -118,17 +135,15 @@ class Claims:
 
     def put_back(self, thread: StoredThread, dispatch: RunDispatch) -> RunDispatch:
         """End the claim of a dispatch and queue it again, at its old place."""
-        self._end_claim(thread)
-        self._queues.put(thread, dispatch)
+        assert thread.claim is not None
+        self._end_claim(thread, thread.claim, dispatch)
         return dispatch
 
     def go_on(self, thread: StoredThread, *, attempts: int) -> RunDispatch | None:
         """End a claim without a dispatch, and queue one that goes on with the open run."""
         if thread.claim is None:
             raise LeaseLost(thread_id=thread.shown.id)
-        rest = rules.continuing(thread, thread.claim, attempts=attempts)
-        self._end_claim(thread)
-        return None if rest is None else self._queues.add(rest)
+        return self._end_claim(thread, thread.claim, attempts=attempts)
 
     def take_back(self, thread: StoredThread) -> RunDispatch | None:
         """End a claim whose lease has run out; returns what was queued to go on."""
@@ -136,11 +151,7 @@ class Claims:
         if held is None or held.dispatch_id is None:
             return self.go_on(thread, attempts=1)
         dispatch = self._tables.dispatches[held.dispatch_id]
-        rest = rules.still_to_cancel(thread, held, dispatch)
-        back = self.put_back(thread, rules.reclaimed(dispatch, self._clock.now_ms()))
-        if rest is not None:
-            self._queues.add(rest)
-        return back
+        return self.put_back(thread, rules.reclaimed(dispatch, self._clock.now_ms()))
 
     def want_cancel(self, thread: StoredThread, cause: str, run_id: str | None = None) -> bool:
         """Tell whoever has the thread to cancel; false when nobody has it, or another run does."""
@@ -150,7 +161,8 @@ class Claims:
         executed = None if held.dispatch_id is None else self._tables.dispatches[held.dispatch_id]
         if not is_meant(thread, executed, run_id):
             return False
-        thread.claim = msgspec.structs.replace(held, cancel_cause=held.cancel_cause or cause)
+        if is_asked(thread, executed, run_id):
+            thread.cancel_cause = thread.cancel_cause or cause
         if executed is not None and (run_id is None or rules.is_of(executed, run_id)):
             wanted = rules.cancel_wanted(executed, cause)
             self._tables.dispatches[executed.dispatch_id] = wanted

@@ -31,7 +31,7 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
     receipt = advance(thread, commit, change)
     if thread.version == 1:
         tables.threads[commit.thread_id] = thread
-    _apply_parts(tables, thread, commit)
+    _apply_parts(tables, thread, commit, change.tickets)
     run_id = run_of(thread, commit)
     if run_id is not None and tables.checkpoints:
         tables.checkpoints.pop(run_id, None)
@@ -48,7 +48,9 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
     return receipt
 
 
-def _apply_parts(tables: Tables, thread: StoredThread, commit: Commit) -> None:
+def _apply_parts(
+    tables: Tables, thread: StoredThread, commit: Commit, tickets: tuple[Ticket, ...]
+) -> None:
     if commit.messages:
         thread.messages.extend(commit.messages)
         thread.message_ids.update(foreign_ids(commit.messages))
@@ -61,8 +63,8 @@ def _apply_parts(tables: Tables, thread: StoredThread, commit: Commit) -> None:
     for record in commit.tool_records:
         records = tables.tool_records.setdefault(record.run_id, {})
         records[record.step, record.call_id] = record
-    for ticket in commit.tickets:
-        _apply_ticket(tables, thread, ticket)
+    for ticket in tickets:
+        apply_ticket(tables, thread, ticket)
     if commit.events:
         thread.events.extend(commit.events)
     for entry in commit.outbox:
@@ -77,7 +79,8 @@ def _apply_run(tables: Tables, thread: StoredThread, run: RunRecord) -> None:
         thread.run_state.clear()
 
 
-def _apply_ticket(tables: Tables, thread: StoredThread, ticket: Ticket) -> None:
+def apply_ticket(tables: Tables, thread: StoredThread, ticket: Ticket) -> None:
+    """Write a ticket that was judged."""
     ticket_id = ticket.ticket_id
     if ticket_id not in tables.tickets:
         thread.ticket_ids += (ticket_id,)

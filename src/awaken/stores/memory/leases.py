@@ -37,6 +37,6 @@ class MemoryLeaseKeeper:
         self._claims.extend(lease, lease_ms)
         return LeaseNews(
             claim_token=token,
-            cancel_cause=held.cancel_cause,
+            cancel_cause=thread.cancel_cause,
             has_input=bool(self._queues.inputs(thread)),
         )

@@ -1,6 +1,9 @@
 """The memory store: one method per promise of the ports, each told in its own module."""
 
+from collections.abc import Sequence
+
 from awaken.contracts.clock import Clock, SystemClock
+from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages import MessageRecord
 from awaken.contracts.queries import MessageQuery, Page, RunQuery, ThreadQuery, page_of
@@ -13,12 +16,13 @@ from awaken.contracts.storage import (
     StreamCheckpoint,
     ToolRecord,
 )
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.suspension import Ticket, ToolCallResume
 from awaken.contracts.threads import Thread
 from awaken.contracts.transcript import Transcript
 from awaken.stores.rules.claims import check_holder
 
 from .commits import apply_commit
+from .decisions import decide
 from .lineage import delete_thread, save_thread
 from .listings import list_events, list_messages, list_runs, list_threads
 from .mailbox import MemoryMailbox
@@ -59,6 +63,7 @@ class MemoryStore(MemoryMailbox, MemoryOutbox):
             open_run=thread.open_run,
             run_state=thread.run_state.copy(),
             tickets=tuple(thread.live_tickets.values()),
+            cancel_cause=thread.cancel_cause,
         )
 
     async def commit(self, commit: Commit) -> CommitReceipt:
@@ -136,6 +141,16 @@ class MemoryStore(MemoryMailbox, MemoryOutbox):
         if tenant_id is not None:
             found = [it for it in found if threads[it.thread_id].shown.tenant_id == tenant_id]
         return tuple(sorted(found, key=lambda ticket: (ticket.created_at, ticket.ticket_id)))
+
+    async def decide(
+        self,
+        thread_id: str,
+        run_id: str,
+        decisions: Sequence[tuple[str, ToolCallResume]],
+        then: RunDispatch | None = None,
+    ) -> RunDispatch | None:
+        """Write decisions to tickets, all or none; see `RunStore.decide`."""
+        return decide(self._tables, self._queues, (thread_id, run_id), decisions, then)
 
     async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
         """Return all tickets of a run, oldest first."""

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import LeaseLost
-from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.lifecycle import Cancelled, RunStatus
 from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Commit
+from awaken.contracts.storage import CancelWanted, Commit
+from awaken.contracts.tasks import SUB_AGENT
 
-from .dispatches import check_end, is_of
+from .dispatches import check_end, is_of, is_of_run
 from .head import HeldClaim, ThreadHead
 
 
@@ -42,10 +43,48 @@ def goes_on(before: RunRecord | None, held: HeldClaim | None, commit: Commit) ->
 
 
 def ends_under(held: HeldClaim | None, commit: Commit) -> bool:
-    """Whether a run that was asked to cancel ends, and the claim goes on with its dispatch."""
-    if held is None or held.cancel_cause is None or commit.release is not None:
+    """Whether a run ends, and the claim goes on with its dispatch, which has its own cause."""
+    if held is None or held.dispatch_id is None or commit.release is not None:
         return False
     return commit.run is not None and commit.run.status is RunStatus.DONE
+
+
+def cause_after(head: ThreadHead, commit: Commit) -> str | None:
+    """Why the thread's run has to be cancelled after a commit: a run that has ended need not."""
+    run = commit.run
+    is_over = run is not None and run.status is RunStatus.DONE and _is_wanted(head, run)
+    return None if is_over else head.cancel_cause
+
+
+def check_cancelled(head: ThreadHead, run: RunRecord) -> None:
+    """Refuse that a run ends otherwise after somebody was told that it is cancelled.
+
+    What a function comes to is its own business, also when it was cancelled.
+
+    Raises:
+        CancelWanted: It would.
+    """
+    is_cancelled = run.status is not RunStatus.DONE or isinstance(run.termination, Cancelled)
+    is_function = run.task is not None and run.task.task_type != SUB_AGENT
+    if not is_cancelled and not is_function and _is_wanted(head, run):
+        raise CancelWanted(run_id=run.run_id, cause=head.cancel_cause)
+
+
+def _is_wanted(head: ThreadHead, run: RunRecord) -> bool:
+    return head.open_run is None or head.open_run.run_id == run.run_id
+
+
+def is_asked(head: ThreadHead, dispatch: RunDispatch | None, run_id: str | None) -> bool:
+    """Whether a cancel concerns what executes now, and not only what its claim will begin."""
+    return run_id is None or head.open_run is None or head.open_run.run_id == run_id
+
+
+def cause_of_claim(head: ThreadHead, dispatch: RunDispatch) -> str | None:
+    """Why what a claimed dispatch executes first has to be cancelled, if it has."""
+    run = head.open_run
+    if run is not None and (head.cancel_cause is not None or not is_of_run(dispatch, run)):
+        return head.cancel_cause
+    return dispatch.cancel_cause
 
 
 def is_meant(head: ThreadHead, dispatch: RunDispatch | None, run_id: str | None) -> bool:

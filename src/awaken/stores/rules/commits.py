@@ -9,14 +9,15 @@ from awaken.contracts.errors import InvalidRecord, LeaseLost, ThreadClaimed, Ver
 from awaken.contracts.record import Record
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.storage import Commit, CommitReceipt
+from awaken.contracts.suspension import Ticket
 from awaken.contracts.threads import Thread
 
-from .claims import check_release
+from .claims import cause_after, check_release
 from .head import Found, HeldClaim, OpenCalls, ThreadHead
 from .lineage import edited
 from .message_ids import foreign_ids
 from .runs import RUNNING, checked_open_run, projected
-from .tickets import check_no_open_ticket, check_tickets, live_after
+from .tickets import check_no_open_ticket, checked_tickets, live_after
 from .transcript import NO_CHANGE, CallChange, check_open_calls, checked_calls, open_after
 
 
@@ -26,6 +27,8 @@ class Change(Record, frozen=True, kw_only=True):
     shown: Thread
     open_run: RunRecord | None
     calls: CallChange
+    tickets: tuple[Ticket, ...]
+    """Those to write."""
     open_calls: OpenCalls | None
     """All open calls after the commit where they had to be worked out; else apply `calls`."""
 
@@ -43,7 +46,7 @@ def check_commit(head: ThreadHead, found: Found, commit: Commit) -> Change:
             thread_id=commit.thread_id, expected=commit.expected_version, actual=head.version
         )
     run, open_run, shown = commit.run, head.open_run, head.shown
-    calls, open_calls = NO_CHANGE, None
+    calls, open_calls, tickets = NO_CHANGE, None, commit.tickets
     if commit.messages:
         _check_message_ids(found, commit)
         calls = checked_calls(commit.thread_id, head.open_calls, commit.messages)
@@ -54,16 +57,18 @@ def check_commit(head: ThreadHead, found: Found, commit: Commit) -> Change:
         open_run = checked_open_run(head, run, known)
         shown = projected(found, head, shown, run, known)
     if commit.tickets or commit.tool_records or commit.run_state:
-        _check_parts_of_runs(found, commit, open_run)
+        tickets = _checked_parts_of_runs(found, commit, open_run)
     if commit.absorbed:
         _check_absorbed(found, commit)
     if head.live_tickets and open_run is None:
-        check_no_open_ticket(head, commit.tickets)
+        check_no_open_ticket(head, tickets)
     has_open_calls = head.open_calls or calls.opened
     if commit.tickets or (has_open_calls and (open_run is None or open_run.status is not RUNNING)):
-        open_calls = open_after(head.open_calls, calls, commit.tickets, open_run)
+        open_calls = open_after(head.open_calls, calls, tickets, open_run)
         check_open_calls(commit.thread_id, open_calls, open_run)
-    return Change(shown=shown, open_run=open_run, calls=calls, open_calls=open_calls)
+    return Change(
+        shown=shown, open_run=open_run, calls=calls, tickets=tickets, open_calls=open_calls
+    )
 
 
 def advance(head: ThreadHead, commit: Commit, change: Change) -> CommitReceipt:
@@ -76,8 +81,10 @@ def advance(head: ThreadHead, commit: Commit, change: Change) -> CommitReceipt:
     head.message_count += len(commit.messages)
     head.event_seq += len(commit.events)
     _advance_calls(head, change)
-    if commit.tickets:
-        live_after(head, commit.tickets, change.open_run)
+    if change.tickets:
+        live_after(head, change.tickets, change.open_run)
+    if head.cancel_cause is not None:
+        head.cancel_cause = cause_after(head, commit)
     if commit.run is not None:
         _advance_run(head, commit.run, change)
     if commit.claim is not None:
@@ -126,8 +133,10 @@ def _check_message_ids(found: Found, commit: Commit) -> None:
         raise InvalidRecord(what=f"Thread '{commit.thread_id}'", problem=problem)
 
 
-def _check_parts_of_runs(found: Found, commit: Commit, open_run: RunRecord | None) -> None:
-    """Refuse what does not belong to a run of this thread."""
+def _checked_parts_of_runs(
+    found: Found, commit: Commit, open_run: RunRecord | None
+) -> tuple[Ticket, ...]:
+    """Refuse what does not belong to a run of this thread; returns the tickets to write."""
     if commit.run_state and commit.run is None:
         problem = "run state without a run record"
         raise InvalidRecord(what=f"Commit '{commit.commit_id}'", problem=problem)
@@ -135,8 +144,7 @@ def _check_parts_of_runs(found: Found, commit: Commit, open_run: RunRecord | Non
         _check_owner(found, commit, record.run_id)
     for ticket in commit.tickets:
         _check_owner(found, commit, ticket.run_id)
-    if commit.tickets:
-        check_tickets(found, commit, open_run)
+    return checked_tickets(found, commit, open_run) if commit.tickets else ()
 
 
 def _check_owner(found: Found, commit: Commit, run_id: str) -> None:

@@ -127,7 +127,6 @@ def held_claim(dispatch: RunDispatch) -> HeldClaim:
         token=dispatch.claim_token,
         worker_id=dispatch.claimed_by or "",
         dispatch_id=dispatch.dispatch_id,
-        cancel_cause=dispatch.cancel_cause,
     )
 
 
@@ -185,6 +184,11 @@ def is_of(dispatch: RunDispatch, run_id: str) -> bool:
     return run_id in (dispatch.run_id, dispatch.taken_by, dispatch.request.continue_run_id)
 
 
+def is_of_run(dispatch: RunDispatch, run: RunRecord) -> bool:
+    """Whether the dispatch has begun a run, or goes on with it."""
+    return is_of(dispatch, run.run_id) or run.dispatch_id == dispatch.dispatch_id
+
+
 def requeued(
     dispatch: RunDispatch, now: int, *, delay_ms: int, error: str | None, is_charged: bool
 ) -> RunDispatch:
@@ -213,26 +217,25 @@ def cancel_wanted(dispatch: RunDispatch, cause: str) -> RunDispatch:
     return msgspec.structs.replace(dispatch, cancel_cause=dispatch.cancel_cause or cause)
 
 
-def continuing(head: ThreadHead, claim: HeldClaim, *, attempts: int) -> RunDispatch | None:
-    """Make the dispatch that goes on with a run whose claim ended without one.
+def left_to_do(
+    head: ThreadHead, claim: HeldClaim, back: RunDispatch | None = None, *, attempts: int = 0
+) -> RunDispatch | None:
+    """Make the dispatch that the end of a claim leaves to do; `back` was queued again.
 
-    None when the thread has no open run that executes: then there is nothing to go on with.
+    It goes on with a run that executed without a dispatch, or ends one that is to be cancelled,
+    wherever that stands: a wanted cancel is over with its run, not with a claim. None when there
+    is no such run, or `back` does it.
     """
     run = head.open_run
-    if run is None or run.waiting is not None:
+    if run is None or (back is not None and is_of_run(back, run)):
         return None
-    return _going_on(run, claim, attempts)
-
-
-def unheard_cancel(head: ThreadHead, claim: HeldClaim) -> RunDispatch | None:
-    """Make the dispatch that ends a run which began to wait before it heard of its cancel."""
-    run = head.open_run
-    if claim.cancel_cause is None or run is None or run.waiting is None:
+    is_left = run.waiting is None and claim.dispatch_id is None
+    if not is_left and head.cancel_cause is None:
         return None
-    return _going_on(run, claim, attempts=0)
+    return _going_on(run, claim, attempts, head.cancel_cause)
 
 
-def _going_on(run: RunRecord, claim: HeldClaim, attempts: int) -> RunDispatch:
+def _going_on(run: RunRecord, claim: HeldClaim, attempts: int, cause: str | None) -> RunDispatch:
     return RunDispatch(
         dispatch_id=f"recovered:{claim.token}",
         thread_id=run.thread_id,
@@ -248,21 +251,8 @@ def _going_on(run: RunRecord, claim: HeldClaim, attempts: int) -> RunDispatch:
         # Before what is queued: the thread has to come to an end with this run first.
         priority=0,
         attempt_count=attempts,
-        cancel_cause=claim.cancel_cause,
+        cancel_cause=cause,
     )
-
-
-def still_to_cancel(
-    head: ThreadHead, claim: HeldClaim, dispatch: RunDispatch
-) -> RunDispatch | None:
-    """Make the dispatch that ends a run which somebody wants cancelled and its claim does not name.
-
-    Such a run was being recovered under the claim of another one's dispatch.
-    """
-    run = head.open_run
-    if claim.cancel_cause is None or run is None or is_of(dispatch, run.run_id):
-        return None
-    return continuing(head, claim, attempts=1)
 
 
 def revived(dispatch: RunDispatch, new_id: str, now: int) -> tuple[RunDispatch, RunDispatch]:

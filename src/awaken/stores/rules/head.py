@@ -20,13 +20,13 @@ class HeldClaim(Record, frozen=True, kw_only=True):
     worker_id: str
     dispatch_id: str | None = None
     """What is executed under the claim; absent for a run that took the thread by itself."""
-    cancel_cause: str | None = None
 
 
 class ThreadHead:
     """One thread as a commit finds it."""
 
     __slots__ = (
+        "cancel_cause",
         "claim",
         "epoch",
         "event_seq",
@@ -54,6 +54,9 @@ class ThreadHead:
         self.live_tickets: dict[str, Ticket] = {}
         """Open and decided tickets of the open run; gone when it ends."""
         self.claim: HeldClaim | None = None
+        self.cancel_cause: str | None = None
+        """Whoever has the open run ends it, however often the thread changes hands until then;
+        without an open run, what is executed under the claim is meant."""
         self.epoch = 0
 
     def view(self) -> Thread:

@@ -8,6 +8,8 @@ from awaken.contracts.lifecycle import RunStatus
 from .dispatches import cancel_wanted, ended
 from .head import ThreadHead
 
+RUNNING = RunStatus.RUNNING
+
 
 def is_stale(head: ThreadHead, dispatch: RunDispatch) -> bool:
     """Whether a queued dispatch was dropped by an interrupt that came while it was claimed.
@@ -28,7 +30,8 @@ def interrupted(head: ThreadHead, dispatch: RunDispatch, cause: str, now: int) -
     claims it ends that run: dropped, it would leave the run open for ever. News is left alone.
     """
     run = None if head.claim is not None else head.open_run
-    if run is not None and run.run_id == dispatch.run_id and run.status is RunStatus.RUNNING:
+    is_of_run = run is not None and run.run_id == dispatch.run_id
+    if run is not None and is_of_run and (run.status is RUNNING or head.cancel_cause is not None):
         return msgspec.structs.replace(cancel_wanted(dispatch, cause), available_at=now)
     if dispatch.is_news:
         return dispatch

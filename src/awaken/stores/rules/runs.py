@@ -7,6 +7,7 @@ from awaken.contracts.lifecycle import RUN_TRANSITIONS, RunStatus, check_transit
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.threads import Thread
 
+from .claims import check_cancelled
 from .head import Found, ThreadHead
 from .lineage import check_parent
 
@@ -22,6 +23,7 @@ def checked_open_run(
         InvalidRecord: It belongs elsewhere, or its waiting state does not fit its status.
         IllegalTransition: The run cannot make this move.
         ThreadBusy: Another run of the thread has not ended.
+        CancelWanted: It ends otherwise, although its cancel was acknowledged.
         UnknownThread: It is new, and its tenant does not own the thread.
     """
     if known is None:
@@ -39,6 +41,8 @@ def checked_open_run(
         raise InvalidRecord(what=f"Run '{run.run_id}'", problem=problem)
     is_other_open = open_run is not None and open_run.run_id != run.run_id
     if run.status is DONE:
+        if thread.cancel_cause is not None:
+            check_cancelled(thread, run)
         return open_run if is_other_open else None
     if open_run is not None and is_other_open:
         raise ThreadBusy(thread_id=thread_id, run_id=open_run.run_id)

@@ -1,25 +1,35 @@
 """What a ticket may say, and where it is kept."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
-from awaken.contracts.errors import AlreadyDecided, InvalidRecord
+import msgspec
+
+from awaken.contracts.dispatch import RunDispatch
+from awaken.contracts.errors import AlreadyDecided, InvalidRecord, UnknownTicket
 from awaken.contracts.lifecycle import TICKET_TRANSITIONS, TicketStatus, check_transition
 from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Commit
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.storage import Commit, DecidedMeanwhile
+from awaken.contracts.suspension import SUPERSEDED, Ticket, ToolCallResume
 
 from .head import Found, ThreadHead
 
+Decision = tuple[str, ToolCallResume]
 
-def check_tickets(found: Found, commit: Commit, open_run: RunRecord | None) -> None:
-    """Check the tickets of a commit; `open_run` is the thread's open run after it.
+
+def checked_tickets(found: Found, commit: Commit, open_run: RunRecord | None) -> tuple[Ticket, ...]:
+    """Check the tickets of a commit and return those to write; `open_run` is the one after it.
+
+    A ticket that was decided while its run executed stays as it was decided, also when the run
+    ends without having heard of it.
 
     Raises:
+        DecidedMeanwhile: A message would take the place of a decision that was taken meanwhile.
         InvalidRecord: A ticket belongs elsewhere, is open without an open run, or comes twice.
         IllegalTransition: A ticket cannot make this move.
         AlreadyDecided: A ticket would get another decision.
     """
     seen: set[str] = set()
+    kept: list[Ticket] = []
     for ticket in commit.tickets:
         if ticket.ticket_id in seen or not ticket.ticket_id.strip():
             raise _invalid(ticket, "its id is blank or comes twice in one commit")
@@ -31,8 +41,9 @@ def check_tickets(found: Found, commit: Commit, open_run: RunRecord | None) -> N
         if ticket.status is TicketStatus.OPEN and not is_of_open_run:
             raise _invalid(ticket, "it is open, but its run is not")
         old = found.find_ticket(ticket.ticket_id)
-        if old is not None:
-            _check_move(old, ticket)
+        if old is None or not _is_decided(old, ticket):
+            kept.append(ticket)
+    return tuple(kept)
 
 
 def _check_decision(ticket: Ticket) -> None:
@@ -42,12 +53,56 @@ def _check_decision(ticket: Ticket) -> None:
         raise _invalid(ticket, "it is decided and has no decision")
 
 
-def _check_move(old: Ticket, new: Ticket) -> None:
+def _is_decided(old: Ticket, new: Ticket) -> bool:
+    """Whether a ticket was decided meanwhile, as the commit says or before its run ends."""
     if (old.thread_id, old.run_id, old.call_id) != (new.thread_id, new.run_id, new.call_id):
         raise _invalid(new, "it belongs to another call")
+    if old.decision is not None and new.status is TicketStatus.CLOSED:
+        if new.closed_because == SUPERSEDED:
+            raise DecidedMeanwhile(ticket_id=old.ticket_id)
+        return True
     check_transition(TICKET_TRANSITIONS, f"Ticket '{new.ticket_id}'", old.status, new.status)
-    if old.decision is not None and old.decision != new.decision:
+    if old.decision is None:
+        return False
+    if not old.decision.is_same(new.decision):
         raise AlreadyDecided(ticket_id=old.ticket_id, status=str(old.status))
+    return True
+
+
+def decided_tickets(
+    head: ThreadHead,
+    tickets: Mapping[str, Ticket],
+    run_id: str,
+    decisions: Sequence[Decision],
+    queued: Iterable[RunDispatch],
+) -> tuple[Ticket, ...]:
+    """Return tickets of the open run as decisions make them, without those taken before.
+
+    Decisions that earlier versions have queued count as taken, although their tickets are open.
+
+    Raises:
+        UnknownTicket: A ticket is not one of the run's.
+        AlreadyDecided: A ticket was decided otherwise or closed, or its run is to be cancelled.
+    """
+    sent = {ticket_id: given for it in queued for ticket_id, given in it.request.decisions}
+    decided: dict[str, Ticket] = {}
+    for ticket_id, given in decisions:
+        ticket = tickets.get(ticket_id)
+        if ticket is None or (ticket.thread_id, ticket.run_id) != (head.shown.id, run_id):
+            raise UnknownTicket(ticket_id=ticket_id)
+        taken = ticket.decision or sent.get(ticket_id) or decided.get(ticket_id, ticket).decision
+        if taken is not None and taken.is_same(given):
+            continue
+        if ticket.status is not TicketStatus.OPEN:
+            raise AlreadyDecided(ticket_id=ticket_id, status=str(ticket.status))
+        if taken is not None:
+            raise AlreadyDecided(ticket_id=ticket_id, status=str(TicketStatus.DECIDED))
+        if head.cancel_cause is not None:
+            raise AlreadyDecided(ticket_id=ticket_id, status=str(TicketStatus.CLOSED))
+        decided[ticket_id] = msgspec.structs.replace(
+            ticket, status=TicketStatus.DECIDED, decision=given, updated_at=given.updated_at
+        )
+    return tuple(decided.values())
 
 
 def check_no_open_ticket(head: ThreadHead, tickets: Iterable[Ticket]) -> None:

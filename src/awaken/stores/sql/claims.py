@@ -11,10 +11,12 @@ from awaken.contracts.runs import RunRecord
 from awaken.contracts.storage import Commit
 from awaken.stores.rules import dispatches as rules
 from awaken.stores.rules.claims import (
+    cause_of_claim,
     check_holder,
     claim_tokens,
     ends_under,
     goes_on,
+    is_asked,
     is_meant,
 )
 from awaken.stores.rules.head import HeldClaim
@@ -100,7 +102,7 @@ async def release(
     head, dispatch = await _held(session, dispatch_id, claim_token)
     now = await session.now()
     over = await save(session, rules.ended(dispatch, how, now.wall_ms))
-    await _drop(session, head)
+    await _drop(session, head, rules.held_claim(dispatch))
     return over
 
 
@@ -119,7 +121,7 @@ async def requeue(
     back = rules.requeued(
         dispatch, now.wall_ms, delay_ms=delay_ms, error=error, is_charged=is_charged
     )
-    return await _put_back(session, head, back)
+    return await _put_back(session, head, rules.held_claim(dispatch), back)
 
 
 async def give_up_claim(session: Session, thread_id: str, claim_token: str) -> RunDispatch | None:
@@ -137,7 +139,7 @@ async def give_up_claim(session: Session, thread_id: str, claim_token: str) -> R
             error=None,
             is_charged=False,
         )
-    return await _go_on(session, head, head.claim, attempts=0)
+    return await _drop(session, head, head.claim)
 
 
 async def reclaim(session: Session, limit: int) -> tuple[RunDispatch, ...]:
@@ -171,7 +173,9 @@ async def want_cancel(
     dispatch = None if executed is None else await find(session, executed)
     if not is_meant(head, dispatch, run_id):
         return False
-    await session.run("ask_cancel", head.no, cause)
+    if is_asked(head, dispatch, run_id):
+        head.cancel_cause = head.cancel_cause or cause
+        await session.run("set_cancel", head.no, head.cancel_cause)
     if dispatch is not None and (run_id is None or rules.is_of(dispatch, run_id)):
         await save(session, rules.cancel_wanted(dispatch, cause))
     return True
@@ -199,22 +203,23 @@ async def settle(
     if held.dispatch_id is not None:
         dispatch = await _executed(session, held.dispatch_id)
         await save(session, rules.ended(dispatch, commit.release, now.wall_ms))
-    await session.run("drop_claim", head.no)
-    if (rest := rules.unheard_cancel(head, held)) is not None:
+    await session.run("drop_claim", head.no, head.cancel_cause)
+    if (rest := rules.left_to_do(head, held)) is not None:
         await add(session, head, rest)
     elif head.queued:
         await refresh(session, head)
 
 
 async def _follow(session: Session, head: StoredHead, held: HeldClaim, run_id: str | None) -> None:
-    """Write down whose input it was, or that the run which was to be cancelled is over."""
+    """Write down whose input it was, or that the dispatch's own turn has come."""
     if held.dispatch_id is None:
         return
     dispatch = await _executed(session, held.dispatch_id)
     if run_id is not None:
         await save(session, rules.taken_in(dispatch, run_id))
     else:
-        await session.run("set_cancel", head.no, dispatch.cancel_cause)
+        head.cancel_cause = dispatch.cancel_cause
+        await session.run("set_cancel", head.no, head.cancel_cause)
 
 
 async def _executed(session: Session, dispatch_id: str) -> RunDispatch:
@@ -248,6 +253,7 @@ async def _take(
 ) -> RunDispatch:
     claimed = msgspec.structs.replace(claimed, lease_until=now.wall_ms + lease_ms)
     head.claim = rules.held_claim(claimed)
+    head.cancel_cause = cause_of_claim(head, claimed)
     head.served_at = now.wall_ms
     await save(session, claimed)
     await _write_claim(session, head, head.claim, now.lease_ms + lease_ms)
@@ -264,20 +270,40 @@ async def _write_claim(
         claim.token,
         claim.worker_id,
         claim.dispatch_id,
-        claim.cancel_cause,
+        head.cancel_cause,
         lease_until,
     )
 
 
-async def _drop(session: Session, head: StoredHead) -> None:
+async def _drop(
+    session: Session,
+    head: StoredHead,
+    held: HeldClaim,
+    back: RunDispatch | None = None,
+    *,
+    attempts: int = 0,
+) -> RunDispatch | None:
+    """Let go of a thread and queue what is left to do; `back` is queued again already.
+
+    Returns what goes on with the thread's run, or with the claim's dispatch.
+    """
     head.claim = None
-    await session.run("drop_claim", head.no)
+    if head.open_run is None:
+        head.cancel_cause = None
+    await session.run("drop_claim", head.no, head.cancel_cause)
+    rest = rules.left_to_do(head, held, back, attempts=attempts)
+    if rest is not None:
+        made = await add(session, head, rest)
+        return back or made
     await refresh(session, head)
+    return back
 
 
-async def _put_back(session: Session, head: StoredHead, back: RunDispatch) -> RunDispatch:
+async def _put_back(
+    session: Session, head: StoredHead, held: HeldClaim, back: RunDispatch
+) -> RunDispatch:
     await save(session, back)
-    await _drop(session, head)
+    await _drop(session, head, held, back)
     return back
 
 
@@ -286,22 +312,9 @@ async def _take_back(session: Session, head: StoredHead, now: Moment) -> RunDisp
     if claim is None:
         return None
     if claim.dispatch_id is None:
-        return await _go_on(session, head, claim, attempts=1)
+        return await _drop(session, head, claim, attempts=1)
     dispatch = await _executed(session, claim.dispatch_id)
-    rest = rules.still_to_cancel(head, claim, dispatch)
-    back = await _put_back(session, head, rules.reclaimed(dispatch, now.wall_ms))
-    if rest is not None:
-        await add(session, head, rest)
-    return back
-
-
-async def _go_on(
-    session: Session, head: StoredHead, claim: HeldClaim, *, attempts: int
-) -> RunDispatch | None:
-    """End a claim without a dispatch, and queue one that goes on with the open run."""
-    rest = rules.continuing(head, claim, attempts=attempts)
-    await _drop(session, head)
-    return None if rest is None else await add(session, head, rest)
+    return await _put_back(session, head, claim, rules.reclaimed(dispatch, now.wall_ms))
 
 
 async def _held(

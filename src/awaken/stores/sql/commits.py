@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from awaken.contracts.dispatch import RunDispatch
-from awaken.contracts.errors import IdempotencyConflict, InvalidRecord
+from awaken.contracts.errors import IdempotencyConflict
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.runs import RunRecord, used_run_id
 from awaken.contracts.state import StoredValue
@@ -16,6 +16,7 @@ from awaken.stores.rules.message_ids import foreign_ids, is_own_id
 
 from . import claims, rows
 from .blobs import tied
+from .decisions import save_ticket
 from .heads import StoredHead, locked_head, made_head, run_with, save_head
 from .outbox import add_outbox
 from .queues import absorb, enqueue_all
@@ -42,15 +43,17 @@ async def apply_commit(session: Session, encoded: rows.EncodedCommit) -> tuple[i
             return head.no, receipt
     found = await _found(session, head, commit)
     change = check_commit(head, found, commit)
-    held, before = head.claim, head.open_run
+    held, before, cause = head.claim, head.open_run, head.cancel_cause
     receipt = advance(head, commit, change)
     await _write_history(session, head, encoded)
     if commit.run is not None:
         await _write_run(session, head, encoded, found.find_run(commit.run.run_id))
-    await _write_parts(session, head, commit)
+    await _write_parts(session, head, commit, change.tickets)
     if before is not None and head.open_run is None:
         await session.run("clear_run_state", head.no)
     await save_head(session, head)
+    if cause is not None and head.cancel_cause is None and commit.release is None:
+        await session.run("set_cancel", head.no, None)
     if held is not None or commit.claim is not None:
         await claims.settle(session, head, held, before, commit)
     if commit.absorbed:
@@ -273,25 +276,15 @@ def _ended_at(run: RunRecord) -> int | None:
     return run.updated_at if run.finished_at is None else run.finished_at
 
 
-async def _write_parts(session: Session, head: StoredHead, commit: Commit) -> None:
+async def _write_parts(
+    session: Session, head: StoredHead, commit: Commit, tickets: tuple[Ticket, ...]
+) -> None:
     if commit.state:
         await _write_state(session, head.no, THREAD_STATE, commit.state)
     if commit.run_state and head.open_run is commit.run:
         await _write_state(session, head.no, RUN_STATE, commit.run_state)
-    for ticket in commit.tickets:
-        saved = await session.run(
-            "save_ticket",
-            ticket.ticket_id,
-            head.no,
-            ticket.run_id,
-            ticket.status.value,
-            ticket.created_at,
-            ticket.expires_at,
-            rows.packed(ticket),
-        )
-        if not saved:
-            problem = "another thread has used its id meanwhile"
-            raise InvalidRecord(what=f"Ticket '{ticket.ticket_id}'", problem=problem)
+    for ticket in tickets:
+        await save_ticket(session, head, ticket)
     await add_outbox(session, head.no, commit.outbox)
     if head.has_checkpoint:
         await session.run("delete_checkpoints", head.no)

@@ -59,9 +59,8 @@ class StoredHead(ThreadHead):
         """Whether a turn was being streamed, so that the next commit has something to remove."""
         self.ticket_ids = shown.live_tickets
         if row[9] is not None:
-            self.claim = HeldClaim(
-                token=row[9], worker_id=row[10], dispatch_id=row[11], cancel_cause=row[12]
-            )
+            self.claim = HeldClaim(token=row[9], worker_id=row[10], dispatch_id=row[11])
+        self.cancel_cause = row[12]
         self.epoch = row[13]
         self.queued: int = row[14]
         self.served_at: int = row[15]

@@ -33,11 +33,8 @@ WHERE no = $1
 
 -- name: drop_claim
 UPDATE threads SET claim_token = NULL, claimed_by = NULL, claim_dispatch = NULL,
-    cancel_cause = NULL, lease_until = NULL
+    cancel_cause = $2, lease_until = NULL
 WHERE no = $1
-
--- name: ask_cancel
-UPDATE threads SET cancel_cause = COALESCE(cancel_cause, $2) WHERE no = $1
 
 -- name: set_cancel
 UPDATE threads SET cancel_cause = $2 WHERE no = $1

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
+from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.messages import Message, MessageRecord
@@ -16,11 +17,12 @@ from awaken.contracts.storage import (
     StreamCheckpoint,
     ToolRecord,
 )
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.suspension import Ticket, ToolCallResume
 from awaken.contracts.threads import Thread
 from awaken.contracts.transcript import Transcript
 
 from . import commits, edits, reading, retention, rows
+from .decisions import decide
 from .heads import find_head, run_with, settled_head
 from .mailbox_port import SqlMailbox
 from .outbox import SqlOutbox
@@ -81,6 +83,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles):
             open_run=head.open_run,
             run_state=loaded.run_state,
             tickets=tuple(head.live_tickets.values()),
+            cancel_cause=head.cancel_cause,
         )
 
     async def commit(self, commit: Commit) -> CommitReceipt:
@@ -189,6 +192,19 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles):
             return await reading.list_tickets(session, "list_open_tickets")
 
         return await self._database.read(work)
+
+    async def decide(
+        self,
+        thread_id: str,
+        run_id: str,
+        decisions: Sequence[tuple[str, ToolCallResume]],
+        then: RunDispatch | None = None,
+    ) -> RunDispatch | None:
+        """Write decisions to tickets, all or none; see `RunStore.decide`."""
+        place = (thread_id, run_id)
+        return await self._database.write(
+            partial(decide, place=place, decisions=decisions, then=then)
+        )
 
     async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
         """Return all tickets of a run, oldest first."""

@@ -4,9 +4,10 @@ import msgspec
 
 from awaken.contracts.dispatch import DispatchStatus, InputMode, Release
 from awaken.contracts.errors import AlreadyExists, DedupeConflict, InvalidRecord
+from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd
 from awaken.contracts.messages import Sender, SenderKind
 from awaken.contracts.runs import RunRequest
-from awaken.contracts.storage import Store
+from awaken.contracts.storage import CancelWanted, Store
 
 from .writing import (
     DONE,
@@ -15,6 +16,7 @@ from .writing import (
     THREAD,
     WAITING,
     Writer,
+    cancelled,
     claim,
     claimed_ids,
     dispatch,
@@ -80,7 +82,8 @@ async def a_run_that_waits_before_it_hears_of_its_cancel_is_ended(store: Store) 
         run_id, thread_id = f"run-{status}", writer.thread_id
         await writer.commit(run=run(run_id, thread_id=thread_id), **taking(token))
         assert await store.request_cancel(thread_id, "user")
-        last = run(run_id, status, thread_id=thread_id)
+        ended = Cancelled(cause="user") if status is DONE else None
+        last = run(run_id, status, thread_id=thread_id, termination=ended)
         await writer.commit(run=last, fencing_token=token, release=Release())
     assert (await claim(store)).cancel_cause == "user"
     assert (await find(store, f"recovered:token-{WAITING}")).run_id == f"run-{WAITING}"
@@ -248,7 +251,7 @@ async def an_interrupted_run_is_ended_after_a_crash(store: Store) -> None:
     await store.reclaim()
     taken = await claim(store)
     assert (taken.dispatch_id, taken.cancel_cause) == ("d-1", "user")
-    await writer.commit(run=run("run-1", DONE), fencing_token="token-1")
+    await writer.commit(run=cancelled("run-1"), fencing_token="token-1")
     await store.release("d-1", "token-1")
     assert await claimed_ids(store) == ["d-2"]
 
@@ -297,11 +300,40 @@ async def a_cancel_of_a_run_that_is_recovered_first_is_not_the_next_ones(store: 
     await claim(store)
     assert await store.request_cancel(THREAD, "user", "run-0")
     assert (await find(store, "d-1")).cancel_cause is None
-    await writer.commit(run=run("run-0", DONE), fencing_token="token-1")
+    await writer.commit(run=cancelled("run-0"), fencing_token="token-1")
     assert not (await extend(store, "token-1"))[0].cancel_cause
 
 
+async def a_run_that_is_to_be_cancelled_ends_so_or_not_at_all(store: Store) -> None:
+    """Whoever was told that it is cancelled was told the truth."""
+    writer = Writer(store)
+    await writer.commit(run=run(), **taking())
+    assert await store.request_cancel(THREAD, "user")
+    parts = {"fencing_token": "token-f", "release": Release()}
+    for termination in (None, NaturalEnd(), Failed(message="no")):
+        natural = run(status=DONE, termination=termination)
+        error = await writer.expect_refusal(CancelWanted, run=natural, **parts)
+        assert (error.run_id, error.cause) == ("run-1", "user")
+    await writer.commit(run=cancelled(), **parts)
+    await writer.commit(run=run("run-2"), **taking("token-2"))
+    await writer.commit(run=run("run-2", DONE), fencing_token="token-2", release=Release())
+
+
+async def a_cancel_of_what_comes_next_is_not_the_recovered_ones(store: Store) -> None:
+    """It is told when its own turn has come."""
+    writer = Writer(store)
+    await writer.commit(run=run("run-0"))
+    await queue(store, "d-1", run_id="run-1")
+    await claim(store)
+    assert await store.request_cancel(THREAD, "user", "run-1")
+    assert not (await extend(store, "token-1"))[0].cancel_cause
+    await writer.commit(run=run("run-0", DONE), fencing_token="token-1")
+    assert (await extend(store, "token-1"))[0].cancel_cause == "user"
+
+
 CHECKS = (
+    a_run_that_is_to_be_cancelled_ends_so_or_not_at_all,
+    a_cancel_of_what_comes_next_is_not_the_recovered_ones,
     only_the_run_that_is_meant_is_cancelled,
     a_cancel_of_a_run_that_is_recovered_first_is_not_the_next_ones,
     a_holder_learns_that_a_cancel_is_wanted,

@@ -8,7 +8,7 @@ import msgspec
 
 from awaken.contracts.content import Text
 from awaken.contracts.dispatch import Claim, DispatchStatus, LeaseNews, RunDispatch
-from awaken.contracts.lifecycle import RunStatus, TicketStatus
+from awaken.contracts.lifecycle import Cancelled, RunStatus, TicketStatus
 from awaken.contracts.messages import Message, Role, ToolCall
 from awaken.contracts.profile import ProfileStore
 from awaken.contracts.queries import (
@@ -176,6 +176,11 @@ def run(run_id: str = RUN, status: RunStatus = RUNNING, **fields: Any) -> RunRec
         "status": status,
     }
     return RunRecord(**(known | fields))
+
+
+def cancelled(run_id: str = RUN, cause: str = "user", **fields: Any) -> RunRecord:
+    """Build the last record of a run that was cancelled."""
+    return run(run_id, DONE, termination=Cancelled(cause=cause), **fields)
 
 
 def said(message_id: str | None, text: str = "hello", **fields: Any) -> Message:

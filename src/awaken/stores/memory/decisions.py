@@ -1,0 +1,38 @@
+"""Decisions on tickets: written where the ticket is, whoever has its thread."""
+
+from collections.abc import Sequence
+
+from awaken.contracts.dispatch import RunDispatch
+from awaken.contracts.errors import UnknownTicket
+from awaken.stores.rules.tickets import Decision, decided_tickets, live_after
+
+from .commits import apply_ticket
+from .queues import Queues
+from .tables import StoredThread, Tables
+
+
+def decide(
+    tables: Tables,
+    queues: Queues,
+    place: tuple[str, str],
+    decisions: Sequence[Decision],
+    then: RunDispatch | None,
+) -> RunDispatch | None:
+    """Decide tickets of a thread's run, all or none; see `RunStore.decide`."""
+    thread_id, run_id = place
+    thread = tables.threads.get(thread_id)
+    if thread is None:
+        raise UnknownTicket(ticket_id=decisions[0][0])
+    decided = decided_tickets(thread, tables.tickets, run_id, decisions, _sent(tables, thread))
+    for ticket in decided:
+        apply_ticket(tables, thread, ticket)
+    live_after(thread, decided, thread.open_run)
+    return queues.add(then) if decided and then is not None else None
+
+
+def _sent(tables: Tables, thread: StoredThread) -> list[RunDispatch]:
+    """What is queued on a thread, and what is executed there."""
+    ids = [entry[2] for entry in thread.queue]
+    if thread.claim is not None and thread.claim.dispatch_id is not None:
+        ids.append(thread.claim.dispatch_id)
+    return [tables.dispatches[dispatch_id] for dispatch_id in ids]

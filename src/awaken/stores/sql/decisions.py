@@ -1,0 +1,74 @@
+"""Tickets and the decisions on them: written where the ticket is, whoever has its thread."""
+
+from collections.abc import Sequence
+
+from awaken.contracts.dispatch import RunDispatch
+from awaken.contracts.errors import InvalidRecord, UnknownTicket
+from awaken.contracts.suspension import Ticket
+from awaken.stores.rules.tickets import Decision, decided_tickets
+
+from . import rows
+from .heads import StoredHead, locked_head
+from .queues import add, all_queued, find
+from .session import Session
+
+
+async def decide(
+    session: Session,
+    place: tuple[str, str],
+    decisions: Sequence[Decision],
+    then: RunDispatch | None,
+) -> RunDispatch | None:
+    """Decide tickets of a thread's run, all or none; see `RunStore.decide`."""
+    thread_id, run_id = place
+    head = await locked_head(session, thread_id)
+    if head is None:
+        raise UnknownTicket(ticket_id=decisions[0][0])
+    tickets, sent = await _named(session, head, decisions), await _sent(session, head)
+    decided = decided_tickets(head, tickets, run_id, decisions, sent)
+    for ticket in decided:
+        await save_ticket(session, head, ticket)
+    return await add(session, head, then) if decided and then is not None else None
+
+
+async def save_ticket(session: Session, head: StoredHead, ticket: Ticket) -> None:
+    """Write a ticket that was judged.
+
+    Raises:
+        InvalidRecord: Another thread has used its id meanwhile.
+    """
+    is_saved = await session.run(
+        "save_ticket",
+        ticket.ticket_id,
+        head.no,
+        ticket.run_id,
+        ticket.status.value,
+        ticket.created_at,
+        ticket.expires_at,
+        rows.packed(ticket),
+    )
+    if not is_saved:
+        problem = "another thread has used its id meanwhile"
+        raise InvalidRecord(what=f"Ticket '{ticket.ticket_id}'", problem=problem)
+
+
+async def _sent(session: Session, head: StoredHead) -> list[RunDispatch]:
+    """What is queued on a thread, and what is executed there."""
+    sent = await all_queued(session, head)
+    if head.claim is not None and head.claim.dispatch_id is not None:
+        executed = await find(session, head.claim.dispatch_id)
+        sent += [] if executed is None else [executed]
+    return sent
+
+
+async def _named(
+    session: Session, head: StoredHead, decisions: Sequence[Decision]
+) -> dict[str, Ticket]:
+    """The tickets that decisions name, also those of runs that are over."""
+    tickets = dict(head.live_tickets)
+    for ticket_id in {ticket_id for ticket_id, _ in decisions} - tickets.keys():
+        row = await session.one("find_ticket", ticket_id)
+        if row is not None:
+            what = f"Ticket '{ticket_id}'"
+            tickets[ticket_id] = rows.unpacked(row[0], rows.TICKET, what)
+    return tickets
