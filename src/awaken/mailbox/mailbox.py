@@ -122,7 +122,9 @@ class Mailbox:
         """
         check_id("dispatch_id", dispatch_id)
         dead = await self._store.find_dispatch(dispatch_id)
-        run = None if dead is None else await self._store.load_run(dead.run_id)
+        # Whichever run has taken it in has ended with it.
+        asked = None if dead is None else dead.taken_by or dead.run_id
+        run = None if asked is None else await self._store.load_run(asked)
         if dead is None or run is None or not run.status.is_terminal:
             revived = await self._store.revive(dispatch_id, self.services.ids.new_id())
             await self.services.tell_queued(revived)

@@ -124,6 +124,8 @@ def _take_in_grant(run: Run) -> None:
 def _take_in_messages(run: Run) -> None:
     """Append the request's messages; on a waiting run they take the place of its decisions."""
     messages = run.request.messages
+    if run.is_continued or any(message.sender is not None for message in messages):
+        messages = run.unheard(messages)
     if messages and run.open_calls:
         if has_decided(run) or all(message.sender is not None for message in messages):
             # The decided calls go on first; their results come before the messages. And what
