@@ -9,7 +9,7 @@ from awaken.contracts.errors import UsageError
 
 from .hearing import with_free_ids
 from .resume import take_decisions
-from .run import Run
+from .run import Run, unheard_by
 
 
 async def absorb_messages(run: Run) -> bool:
@@ -20,7 +20,7 @@ async def absorb_messages(run: Run) -> bool:
     run.has_input = False
     taken = [it for it in await _inputs(run) if it.mode is InputMode.STEER]
     for dispatch in taken:
-        for message in with_free_ids(run.unheard(dispatch.request.messages), run.messages):
+        for message in with_free_ids(unheard_by(run, dispatch.request.messages), run.messages):
             run.append_user(message)
         run.journal.absorbed.append(dispatch.dispatch_id)
     return any(dispatch.request.messages for dispatch in taken)

@@ -340,16 +340,10 @@ class Run:
 
         One that is sent again is kept once: whoever sent it does not see it in the thread yet.
         """
-        if fresh := self.unheard(messages):
+        if fresh := unheard_by(self, messages):
             held = self.state.get(PENDING_MESSAGES)
             named = with_free_ids(fresh, chain(self.messages, held))
             self.state.update(PENDING_MESSAGES, (*held, *named))
-
-    def unheard(self, messages: Iterable[Message]) -> tuple[Message, ...]:
-        """Return the messages, screened, that are neither in the transcript nor held."""
-        screened = tuple(map(self.agent.env.screened, messages))
-        held = self.state.get(PENDING_MESSAGES)
-        return unheard_messages(screened, chain(self.messages, held))
 
     def lose_lease(self) -> None:
         """Stop at once and write nothing more: somebody else has the thread."""
@@ -433,6 +427,13 @@ class Run:
         lease = self.journal.lease
         is_released = lease is not None and not is_running and not lease.is_kept
         await self.journal.flush(self.state, record, Release() if is_released else None)
+
+
+def unheard_by(run: Run, messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Return the messages, screened, that the run has neither in its transcript nor holds."""
+    screened = tuple(map(run.agent.env.screened, messages))
+    held = run.state.get(PENDING_MESSAGES)
+    return unheard_messages(screened, chain(run.messages, held))
 
 
 _OF_RUN = frozenset({Phase.RUN_START, Phase.RUN_END})

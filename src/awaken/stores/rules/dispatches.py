@@ -61,9 +61,12 @@ def same_again(known: RunDispatch, dispatch: RunDispatch) -> RunDispatch:
         if known.request_hash or dispatch.request_hash
         else known.request == dispatch.request
     )
-    if is_same_request and known.mode is dispatch.mode:
+    is_same_id = known.dispatch_id == dispatch.dispatch_id
+    # A hash has the mode in it that was asked for; what it came to may differ by the moment.
+    is_hashed = bool(known.request_hash) and not is_same_id
+    if is_same_request and (is_hashed or known.mode is dispatch.mode):
         return known
-    if known.dispatch_id == dispatch.dispatch_id:
+    if is_same_id:
         raise AlreadyExists(kind="Dispatch", record_id=dispatch.dispatch_id)
     raise DedupeConflict(thread_id=dispatch.thread_id, dedupe_key=dispatch.dedupe_key)
 
