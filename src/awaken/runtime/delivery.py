@@ -9,7 +9,7 @@ import msgspec
 from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import InvalidResume
 from awaken.contracts.identity import present
-from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination
+from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination, TicketStatus
 from awaken.contracts.loop_state import PENDING_MESSAGES
 from awaken.contracts.messages import Message
 from awaken.contracts.runs import RunRecord, RunRequest
@@ -97,9 +97,12 @@ def _is_over(dispatch: RunDispatch, open_run: RunRecord, checkout: Checkout | No
         return False
     if dispatch.taken_by == open_run.run_id:
         return True
-    if not request.messages or request.decisions or not is_own(open_run, dispatch):
+    tickets = () if checkout is None else checkout.tickets
+    if request.decisions or any(it.status is TicketStatus.DECIDED for it in tickets):
+        # Its messages may be known, and yet it lets the decided calls go on.
         return False
-    return not _unheard(dispatch, checkout)
+    is_known = bool(request.messages) and not _unheard(dispatch, checkout)
+    return is_known and is_own(open_run, dispatch)
 
 
 def _unheard(dispatch: RunDispatch, checkout: Checkout | None) -> tuple[Message, ...]:
