@@ -18,8 +18,11 @@ from awaken import (
 from awaken.contracts.context_messages import system_context
 from awaken.contracts.lifecycle import Blocked, NaturalEnd
 from awaken.contracts.loop_state import ADD_CONTEXT_MESSAGE
+from awaken.contracts.messages import user
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import AfterToolExecuteContext, StepEndContext
+from awaken.contracts.runs import RunRequest
+from awaken.contracts.suspension import ResumeMode, ToolCallResume
 from awaken.contracts.tools import ToolDescriptor
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.testing import ScriptedModel, ToolCalls, assert_valid_transcript
@@ -207,3 +210,102 @@ def test_what_an_agent_has_scheduled_is_for_its_own_steps_and_never_for_the_next
     assert told(models["front"]) == [["front: in"], ["front: in"]]
     assert told(models["back"])[1] == own
     assert set(told(models["back"])[0]) <= set(own)
+
+
+class Beside:
+    """An agent that hands over in the same step in which it asks, pays and delegates."""
+
+    def __init__(self) -> None:
+        self.paid: list[int] = []
+
+        @tool
+        async def pay(amount: int, ctx: ToolContext) -> Any:
+            if ctx.resume is None:
+                return ctx.suspend(f"{amount}?", mode=ResumeMode.REPLAY_TOOL_CALL)
+            self.paid.append(amount)
+            return f"paid {amount}"
+
+        calls = [("transfer_to_agent", {"agent_id": "billing"}, "c1"), ("pay", {"amount": 3}, "c2")]
+        self.front = ScriptedModel([ToolCalls(calls), "front again"])
+        self.billing = ScriptedModel(["billing speaks"], cycle=True)
+        self.agents = [
+            Agent(
+                "front",
+                model=self.front,
+                tools=[pay],
+                plugins=[HandoffPlugin({"billing": "invoices"}), Footprints("front")],
+            ),
+            Agent("billing", model=self.billing, plugins=[Footprints("billing")]),
+            Agent("third", model=ScriptedModel(["third speaks"], cycle=True)),
+        ]
+
+
+def given(number: int = 1) -> ToolCallResume:
+    return ToolCallResume(decision_id=f"d{number}")
+
+
+def test_a_call_that_waits_beside_a_handoff_is_executed_by_the_agent_that_asked() -> None:
+    async def scenario() -> None:
+        world = Beside()
+        async with AgentRuntime(world.agents) as runtime:
+            waiting = await runtime.run("front", "hi", thread_id="t")
+            (ticket,) = waiting.tickets
+            await runtime.decide(ticket.ticket_id, "resume")
+            result = await runtime.wait(waiting.run_id)
+            assert (world.paid, result.text) == ([3], "billing speaks")
+            told = [it.message.text for it in await runtime.messages("t")]
+            assert "paid 3" in told
+            again = await runtime.run(None, "and now", thread_id="t")
+            assert again.text == "billing speaks"
+
+    simulated(scenario)
+
+
+@pytest.mark.parametrize("is_decided_first", [True, False])
+def test_a_decision_that_names_an_agent_and_a_message_go_on_in_their_order(
+    is_decided_first: bool,
+) -> None:
+    """The calls with the agent that asked, the message with the one that is named."""
+
+    async def scenario() -> None:
+        world = Beside()
+        async with AgentRuntime(world.agents) as runtime:
+            waiting = await runtime.run("front", "hi", thread_id="t")
+            (ticket,) = waiting.tickets
+            decisions = ((ticket.ticket_id, given()),)
+            if is_decided_first:
+                handle = await runtime.start(
+                    RunRequest(
+                        agent_id="third",
+                        thread_id="t",
+                        continue_run_id=waiting.run_id,
+                        decisions=decisions,
+                        messages=(user("third, please"),),
+                    )
+                )
+                result = await handle.result()
+                assert (world.paid, result.text) == ([3], "third speaks")
+            else:
+                # What a person writes takes the place of the call.
+                result = await runtime.run("third", "never mind", thread_id="t")
+                assert (world.paid, result.text) == ([], "third speaks")
+
+    simulated(scenario)
+
+
+def test_a_decision_alone_never_undoes_a_handoff_whichever_agent_it_is_sent_to() -> None:
+    async def scenario() -> None:
+        world = Beside()
+        async with AgentRuntime(world.agents) as runtime:
+            waiting = await runtime.run("front", "hi", thread_id="t")
+            (ticket,) = waiting.tickets
+            request = RunRequest(
+                agent_id="front",
+                thread_id="t",
+                continue_run_id=waiting.run_id,
+                decisions=((ticket.ticket_id, given()),),
+            )
+            result = await (await runtime.start(request)).result()
+            assert (world.paid, result.text) == ([3], "billing speaks")
+
+    simulated(scenario)

@@ -425,3 +425,14 @@ def test_what_was_written_counts_although_nobody_could_be_told() -> None:
         assert len(await post.dispatches()) == 1
 
     played(scenario)
+
+
+def test_a_full_queue_still_has_the_receipt_of_what_was_sent_before() -> None:
+    async def scenario(post: Post) -> None:
+        first = await post.submit("hi", dedupe_key="k")
+        with pytest.raises(QueueFull):
+            await post.submit("more", thread="other")
+        again = await post.submit("hi", dedupe_key="k")
+        assert (again.dispatch_id, again.is_duplicate) == (first.dispatch_id, True)
+
+    played(scenario, queue_limit=1)

@@ -504,19 +504,28 @@ def test_a_call_that_was_over_does_not_overwrite_what_a_sibling_has_written_sinc
 
 
 def test_updates_of_a_key_that_nobody_knows_any_more_become_a_typed_error() -> None:
-    forgotten: StateKey[int, int] = StateKey("test.forgotten", default=0)
+    # Nothing tells which of them the tool of the version before has used.
+    forgotten, _other = (StateKey("test.forgotten", default=0) for _ in range(2))
+
+    def tool_before() -> Any:
+        @tool(effect="once")
+        async def note(seconds: int, ctx: ToolContext) -> str:
+            await asyncio.sleep(seconds)
+            ctx.state.set(forgotten, seconds)
+            return "noted"
+
+        return note
 
     @tool(effect="once")
-    async def note(seconds: int, ctx: ToolContext) -> str:
-        await asyncio.sleep(seconds)
-        ctx.state.set(forgotten, seconds)
-        return "noted"
+    async def note(seconds: int) -> str:
+        """The same tool in a version that keeps no state."""
+        return f"noted {seconds}"
 
     calls = ToolCalls([("note", {"seconds": 9}, "c1"), ("note", {"seconds": 1}, "c2")])
 
     async def scenario() -> str:
         store = shared_store()
-        first = Process(store, [calls, "done"], tools=[note])
+        first = Process(store, [calls, "done"], tools=[tool_before()])
         execution = asyncio.create_task(first.engine.run(GO))
         await asyncio.sleep(5)
         first.line.cut()

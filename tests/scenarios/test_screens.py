@@ -291,3 +291,21 @@ def test_what_a_remote_agent_says_is_looked_at_too(text: str, raw: Any) -> None:
         assert kept[-1].message.text == hidden(text)
 
     asyncio.run(scenario())
+
+
+def test_the_same_input_under_a_key_is_known_whichever_agent_screens_it() -> None:
+    async def main() -> None:
+        model = ScriptedModel(["ok"], cycle=True)
+        agents = [
+            Agent("open", model=model),
+            Agent("default", model=model, plugins=[Hiding()]),
+        ]
+        async with AgentRuntime(agents) as runtime:
+            first = await runtime.submit(None, SECRET, thread_id="t", dedupe_key="k")
+            await runtime.wait(first.run_id)
+            # The thread's agent is another one now, without a screen.
+            await runtime.run("open", "hi", thread_id="t")
+            again = await runtime.submit(None, SECRET, thread_id="t", dedupe_key="k")
+            assert (again.run_id, again.is_duplicate) == (first.run_id, True)
+
+    asyncio.run(main())

@@ -1,6 +1,7 @@
 """What another version left behind goes on; what would not go on is named before it is tried."""
 
 import asyncio
+import gc
 import importlib.util
 import shutil
 import sqlite3
@@ -341,11 +342,67 @@ def test_a_run_whose_suspended_arguments_do_not_fit_any_more_is_named() -> None:
     assert "currency" in found
 
 
-def test_a_run_whose_gate_is_gone_is_named_and_so_is_its_state() -> None:
+def test_a_run_whose_gate_is_gone_is_named() -> None:
     store = parked(payer(plugins=[Careful()]))
-    found = problems_of(store, payer())
-    assert "Plugin 'careful', which asks for ticket" in found
-    assert "State 'count' is kept, and no plugin declares it" in found
+    assert "Plugin 'careful', which asks for ticket" in problems_of(store, payer())
+
+
+def test_state_whose_key_is_gone_is_named() -> None:
+    def before() -> MemoryStore:
+        gone: StateKey[int, int] = StateKey("gone", default=0, scope="thread")
+
+        class Counting(Careful):
+            def register(self, registrar: PluginRegistrar) -> None:
+                registrar.key(gone)
+                registrar.gate(self.gate)
+                registrar.hook(Phase.RUN_START, self.count)
+
+            async def count(self, _context: Any) -> StateCommand:
+                return StateCommand().update(gone, 7)
+
+        return parked(payer(plugins=[Counting()]))
+
+    store = before()
+    gc.collect()
+    found = problems_of(store, payer(plugins=[Careful()]))
+    assert found == "State 'gone' is kept, and no plugin declares it and no tool uses it any more."
+
+
+USED: StateKey[int, int] = StateKey("used by a tool", default=0, scope="thread")
+
+
+def test_state_that_only_tools_know_needs_no_declaration() -> None:
+    """A tool may use a key that no plugin declares: unchanged code passes."""
+
+    @tool
+    async def count(ctx: ToolContext) -> SuspendTicket:
+        ctx.state.set(USED, ctx.state.get(USED) + 1)
+        return ctx.suspend("?")
+
+    def counter() -> Agent:
+        model = ScriptedModel([ToolCalls([("count", {})]), "done"])
+        return Agent("payer", model=model, tools=[count])
+
+    store = parked(counter())
+    assert checked(store, [counter()]).is_safe
+    call = ToolCall(id="c", name="count", arguments={})
+    answer = Message(
+        role=Role.ASSISTANT,
+        tool_calls=(call,),
+        metadata=MessageMetadata(run_id="r", step_index=0),
+    )
+    record = ToolRecord(
+        run_id="r",
+        call_id="c",
+        step=1,
+        tool_name="count",
+        status=ToolRecordStatus.FINISHED,
+        updates=((USED.name, "update", 1),),
+    )
+    assert in_the_middle(counter(), [record], messages=[answer]) == []
+    misfit = StoredValue(version=1, data=msgspec.Raw(b'"text"'))
+    (problem,) = in_the_middle(counter(), state={USED.name: misfit})
+    assert "cannot decode" in problem
 
 
 class Retyped(Careful):
@@ -566,10 +623,11 @@ def test_updates_of_a_finished_call_need_their_key() -> None:
         status=ToolRecordStatus.FINISHED,
         updates=(("count", "update", 1),),
     )
+    unknown = msgspec.structs.replace(record, updates=(("nobody's", "update", 1),))
     careful = payer(tools=[], plugins=[Careful()])
     assert in_the_middle(careful, [record], messages=[answer]) == []
-    (problem,) = in_the_middle(payer(tools=[]), [record], messages=[answer])
-    assert problem == "Tool 'pay' changed state 'count', which nobody declares."
+    (problem,) = in_the_middle(payer(tools=[]), [unknown], messages=[answer])
+    assert problem == "Tool 'pay' changed state 'nobody's', which nobody declares."
     of_another_step = msgspec.structs.replace(record, step=2)
     (problem,) = in_the_middle(careful, [of_another_step], messages=[answer])
     assert problem == "Tool 'pay' of call 'c' is gone."

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from awaken.contracts.errors import AwakenError, KeyCodecError
 from awaken.contracts.loop_state import ACTIVE_AGENT, PENDING_ACTIONS, REQUEST_OPTIONS
 from awaken.contracts.messages import ToolCall
-from awaken.contracts.state import StateKey, StoredValue
+from awaken.contracts.state import StateKey, StoredValue, list_living_keys
 from awaken.contracts.storage import Checkout, ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension import DecisionAction, ResumeMode, Ticket
 from awaken.contracts.tools import Tool
@@ -28,6 +28,11 @@ class Resumability:
     def active_agent(self, checkout: Checkout) -> str | None:
         """The agent that a thread was handed over to, if any."""
         return _value(checkout.state, ACTIVE_AGENT)
+
+    def handoff_problems(self, agent_id: str, checkout: Checkout) -> list[str]:
+        """What keeps a run of the agent from being handed over, if that is due."""
+        due = self.active_agent(checkout)
+        return [] if due in (None, agent_id) else self._with_agent(due, lambda _: iter(()))
 
     def start_problems(self, agent_id: str, checkout: Checkout) -> list[str]:
         """What keeps a new run of the agent from beginning on the thread."""
@@ -65,7 +70,7 @@ class Resumability:
             if key is not None:
                 yield from _codec_problem(key, value)
             elif name not in self._declared:
-                yield f"State '{name}' is kept, and no plugin declares it any more."
+                yield from _undeclared_problem(name, value)
 
 
 def _place(checkout: Checkout) -> Iterator[str]:
@@ -84,6 +89,15 @@ def _declared_keys(snapshot: RegistrySnapshot) -> frozenset[str]:
             # Whoever needs this agent is told why it cannot be had.
             continue
     return frozenset(names)
+
+
+def _undeclared_problem(name: str, value: StoredValue) -> Iterator[str]:
+    """What is wrong with state of which only tools know, if any: one key that fits is enough."""
+    found = [tuple(_codec_problem(key, value)) for key in list_living_keys(name)]
+    if not found:
+        yield f"State '{name}' is kept, and no plugin declares it and no tool uses it any more."
+    elif all(found):
+        yield from found[0]
 
 
 def _codec_problem(key: StateKey[Any, Any], value: StoredValue) -> Iterator[str]:
@@ -149,7 +163,9 @@ def _open_calls(
 
 def _updates(agent: ResolvedAgent, record: ToolRecord) -> Iterator[str]:
     for name, verb, _ in record.updates:
-        if verb in ("update", "clear") and name not in agent.env.keys:
+        if verb not in ("update", "clear"):
+            continue
+        if name not in agent.env.keys and not list_living_keys(name):
             yield f"Tool '{record.tool_name}' changed state '{name}', which nobody declares."
 
 

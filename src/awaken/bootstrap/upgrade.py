@@ -113,8 +113,10 @@ class _Checker:
         try:
             checkout = await self._checkout(record.thread_id)
             records = await self._store.list_tool_records(record.run_id)
-            agent_id = self._resumability.active_agent(checkout) or agent_id
+            # A handoff that is due follows when the calls of the agent before it are over.
+            agent_id = present(record.active_agent_id) or agent_id
             problems = self._resumability.problems(agent_id, checkout, records)
+            problems += self._resumability.handoff_problems(agent_id, checkout)
         except CorruptRecord as error:
             problems = [str(error)]
         if record.task is not None and record.task.task_type != SUB_AGENT:

@@ -82,10 +82,12 @@ class RunQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="runs
 
 
 class DispatchQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="dispatches"):
-    """Dispatches by thread and status."""
+    """Dispatches by thread, status and dedupe key."""
 
     thread_id: str | None = None
     status: DispatchStatus | None = None
+    dedupe_key: str | None = None
+    """Keys belong to a thread: without `thread_id` none fits."""
 
 
 AnyQuery = MessageQuery | ThreadQuery | RunQuery | DispatchQuery

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 import msgspec
 
@@ -67,6 +68,7 @@ class StateKey(Generic[V, U]):
         object.__setattr__(self, "merge", MergeStrategy(self.merge))
         object.__setattr__(self, "scope", StateScope(self.scope))
         object.__setattr__(self, "_decoder", msgspec.json.Decoder(value_type))
+        _LIVING.add(self)
 
     def __repr__(self) -> str:
         return f"StateKey({self.name!r})"
@@ -119,6 +121,17 @@ class StateKey(Generic[V, U]):
         for step in self.migrations[stored.version - 1 :]:
             value = step(value)
         return msgspec.convert(value, self.type)  # type: ignore[no-any-return]
+
+
+_LIVING: WeakSet[StateKey[Any, Any]] = WeakSet()
+
+
+def list_living_keys(name: str) -> tuple[StateKey[Any, Any], ...]:
+    """The keys of a name that this process has.
+
+    Tools use keys that no plugin declares: what is stored of those names no key otherwise.
+    """
+    return tuple(key for key in _LIVING if key.name == name)
 
 
 def _type_of(default: object) -> Any:

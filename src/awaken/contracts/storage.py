@@ -354,6 +354,14 @@ class Store(CommitStore, ThreadStore, RunStore, EventStore, MailboxStore, Protoc
         """Release what the store holds."""
         ...
 
+    async def check_writable(self) -> None:
+        """Write one small row and make it durable; nothing is done shortly after a commit.
+
+        Raises:
+            StorageError: The store is away, full, or lets nobody write.
+        """
+        ...
+
 
 class StoreCheck(Record, frozen=True, kw_only=True):
     """What a look at everything in a store has found."""

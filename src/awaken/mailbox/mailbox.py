@@ -4,13 +4,22 @@ Everything is durable when a method returns, and holds whichever process execute
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from awaken.contracts.bus import Bus
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.dispatch import InputMode, RunDispatch
-from awaken.contracts.errors import InvalidInput, InvalidResume, RecordNotFound, UnknownRun
+from awaken.contracts.errors import (
+    AwakenError,
+    DedupeConflict,
+    InvalidInput,
+    InvalidResume,
+    RecordNotFound,
+    UnknownRun,
+)
+from awaken.contracts.identity import present
 from awaken.contracts.queries import LIMIT_MAX, DispatchQuery, Page
 from awaken.contracts.runs import DecisionReceipt, RunRecord, RunRequest
 from awaken.contracts.storage import OutboxEntry, Store
@@ -22,7 +31,14 @@ from .decisions import Decider, Decision
 from .queue_gauge import QueueGauge
 from .receipts import SubmitReceipt, receipt_of
 from .services import MailboxServices
-from .submissions import Delivery, asked_again, check_submission, dispatch_for
+from .submissions import (
+    Delivery,
+    asked_again,
+    check_submission,
+    digest,
+    dispatch_for,
+    hash_of,
+)
 
 INTERRUPT = "interrupt"
 """The cause of a run that is cancelled to make way for new input."""
@@ -47,11 +63,14 @@ class Mailbox:
         priority: int = 128,
         dedupe_key: str | None = None,
         delay_ms: int = 0,
+        asked: Any = None,
     ) -> SubmitReceipt:
         """Send input to a thread; it is durable when this returns.
 
         The same request again under the same dedupe key changes nothing and gives the receipt of
-        the first. With `resume` the decisions of the request are taken as `decide` takes them.
+        the first, at any moment of its run's life. `asked` is what its sender said, where the
+        request was made of that and of how the thread stands: then it is what has to be the same.
+        With `resume` the decisions of the request are taken as `decide` takes them.
 
         Raises:
             InvalidInput: Something is malformed; nothing was written, nothing cancelled.
@@ -65,8 +84,12 @@ class Mailbox:
         """
         delivery = Delivery(mode=mode, priority=priority, dedupe_key=dedupe_key, delay_ms=delay_ms)
         check_submission(request, delivery)
+        hashed = hash_of(mode, request) if asked is None else digest(asked)
+        delivery = msgspec.structs.replace(delivery, request_hash=hashed)
         with self.services.timed("submit"):
-            return await self._submitted(request, delivery)
+            if dedupe_key is None:
+                return await self._submitted(request, delivery)
+            return await self._submitted_once(request, delivery)
 
     async def decide(self, decisions: Sequence[Decision]) -> tuple[DecisionReceipt, ...]:
         """Take decisions on tickets of one run, all or none, and let the run go on.
@@ -129,7 +152,9 @@ class Mailbox:
         """
         check_id("dispatch_id", dispatch_id)
         dead = await self._store.find_dispatch(dispatch_id)
-        run = None if dead is None else await self._store.load_run(dead.run_id)
+        # Whichever run has taken it in has ended with it.
+        asked = None if dead is None else dead.taken_by or dead.run_id
+        run = None if asked is None else await self._store.load_run(asked)
         if dead is None or run is None or not run.status.is_terminal:
             revived = await self._store.revive(dispatch_id, self.services.ids.new_id())
             await self.services.tell_queued(revived)
@@ -167,6 +192,36 @@ class Mailbox:
     async def list_dispatches(self, query: DispatchQuery) -> Page[RunDispatch]:
         """List deliveries, oldest first."""
         return await self._store.list_dispatches(query)
+
+    async def _submitted_once(self, request: RunRequest, delivery: Delivery) -> SubmitReceipt:
+        """Send what was not sent before under its key; how its thread stands now is no matter."""
+        known = await self._find_receipt(request, delivery)
+        if known is not None:
+            return known
+        try:
+            return await self._submitted(request, delivery)
+        except AwakenError:
+            # Sent at the same moment, it may be there by now, and have let the run go on.
+            known = await self._find_receipt(request, delivery)
+            if known is None:
+                raise
+            return known
+
+    async def _find_receipt(self, request: RunRequest, delivery: Delivery) -> SubmitReceipt | None:
+        """The receipt of what was sent before under the key.
+
+        Raises:
+            DedupeConflict: Something else was.
+        """
+        thread_id, key = request.thread_id or "", delivery.dedupe_key or ""
+        keyed = DispatchQuery(thread_id=thread_id, dedupe_key=key, limit=1)
+        known = next(iter((await self._store.list_dispatches(keyed)).items), None)
+        if known is None or present(known.request.tenant_id) != present(request.tenant_id):
+            # Nobody learns what others have sent: the thread itself refuses those.
+            return None
+        if known.request_hash != delivery.request_hash:
+            raise DedupeConflict(thread_id=thread_id, dedupe_key=key)
+        return receipt_of(known, is_duplicate=True)
 
     async def _submitted(self, request: RunRequest, delivery: Delivery) -> SubmitReceipt:
         await self._gauge.take_place()
@@ -212,9 +267,6 @@ class Mailbox:
         dispatch = await self._dispatch(wanted, delivery)
         if request.decisions:
             return await self._resume_decided(run, dispatch)
-        known = await self._store.find_dispatch_of_run(run.run_id)
-        if known is not None and _is_again(known, dispatch):
-            return receipt_of(known, is_duplicate=True)
         if not run.is_resumable_waiting:
             raise InvalidResume(run_id=run.run_id, problem="it is not waiting")
         return await self._enqueue(dispatch)
@@ -249,9 +301,3 @@ class Mailbox:
 
 _KEPT = ("run_mode", "adapter", "session_id", "transport_request_id")
 """How the run was begun, which whoever continues it does not change."""
-
-
-def _is_again(known: RunDispatch, dispatch: RunDispatch) -> bool:
-    """Whether a dispatch asks again for what was delivered before, under the same key."""
-    is_same_key = dispatch.dedupe_key is not None and known.dedupe_key == dispatch.dedupe_key
-    return is_same_key and known.request_hash == dispatch.request_hash

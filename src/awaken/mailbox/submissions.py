@@ -35,6 +35,8 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 128
     dedupe_key: str | None = None
     delay_ms: int = 0
+    request_hash: str = ""
+    """Tells what was asked for, whatever the thread's state makes of it."""
 
 
 def check_submission(request: RunRequest, delivery: Delivery) -> None:
@@ -83,10 +85,18 @@ def dispatch_for(
         mode=delivery.mode,
         priority=delivery.priority,
         dedupe_key=delivery.dedupe_key,
-        # Whoever tries again does so within another span of the same trace.
-        request_hash=digest([delivery.mode, msgspec.structs.replace(request, trace=None)]),
+        request_hash=delivery.request_hash,
         max_attempts=max_attempts,
     )
+
+
+def hash_of(mode: InputMode, request: RunRequest) -> str:
+    """What tells whether two submissions ask for the same; whoever sends again may be traced anew.
+
+    Raises:
+        InvalidInput: The request has no JSON form.
+    """
+    return digest([mode, msgspec.structs.replace(request, trace=None)])
 
 
 def asked_again(dead: RunDispatch, ids: IdSource) -> RunDispatch:

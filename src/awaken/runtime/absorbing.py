@@ -4,16 +4,13 @@ What is taken in becomes durable in the commit that acks its dispatch, so that i
 once. Whatever a run does not take in stays queued, and starts or continues a run afterwards.
 """
 
-import msgspec
-
 from awaken.contracts.dispatch import InputMode, RunDispatch
 from awaken.contracts.errors import UsageError
-from awaken.contracts.loop_state import PENDING_MESSAGES
-from awaken.contracts.messages import Message
 
 from .delivery import undecided
+from .hearing import with_free_ids
 from .resume import accept_decided, take_decisions
-from .run import Run
+from .run import Run, unheard_by
 
 
 async def absorb_messages(run: Run) -> bool:
@@ -24,13 +21,8 @@ async def absorb_messages(run: Run) -> bool:
     run.has_input = False
     taken = [it for it in await _inputs(run) if it.mode is InputMode.STEER]
     for dispatch in taken:
-        known = {message.id for message in run.messages}
-        for message in dispatch.request.messages:
-            if _has_heard(run, message):
-                continue
-            # An id that is used already would make the commit impossible.
-            is_used = message.id is not None and message.id in known
-            run.append_user(msgspec.structs.replace(message, id=None) if is_used else message)
+        for message in with_free_ids(unheard_by(run, dispatch.request.messages), run.messages):
+            run.append_user(message)
         run.journal.absorbed.append(dispatch.dispatch_id)
     return any(dispatch.request.messages for dispatch in taken)
 
@@ -73,11 +65,3 @@ def _is_for(run: Run, dispatch: RunDispatch) -> bool:
     is_elsewhere = wanted is not None and wanted != run.identity.run_id
     is_meant = not (dispatch.is_news and is_elsewhere)
     return is_meant and dispatch.dispatch_id not in run.journal.absorbed
-
-
-def _has_heard(run: Run, message: Message) -> bool:
-    """Whether what a task or another agent says came before, under the same id."""
-    if message.sender is None or message.id is None:
-        return False
-    known = (*run.messages, *run.state.get(PENDING_MESSAGES))
-    return any(message.id == it.id for it in known)

@@ -18,7 +18,7 @@ from awaken.contracts.errors import (
     ThreadBusy,
 )
 from awaken.contracts.identity import RunIdentity, present
-from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.loop_state import (
     ACTIVE_AGENT,
     REQUEST_OPTIONS,
@@ -319,9 +319,10 @@ def check_message(message: Message, limit: int) -> None:
 def _selected_agent(request: RunRequest, checkout: Checkout, previous: RunRecord | None) -> str:
     """The agent that was asked for, else the thread's active one, else its latest, else default.
 
-    A run that is recovered stays with the agent it had; a handoff follows where it was due.
+    A run that is recovered stays with the agent it had, and so does one whose suspended calls go
+    on: only the agent that asked for them has their tools. A handoff follows when they are over.
     """
-    if previous is not None and previous.status is RunStatus.RUNNING:
+    if previous is not None and _stays_with_agent(request, checkout, previous):
         return present(previous.active_agent_id) or previous.agent_id
     if asked := present(request.agent_id):
         return asked
@@ -331,6 +332,16 @@ def _selected_agent(request: RunRequest, checkout: Checkout, previous: RunRecord
             return active
     record = previous or checkout.latest_run
     return present(record.agent_id) or DEFAULT_AGENT if record is not None else DEFAULT_AGENT
+
+
+def _stays_with_agent(request: RunRequest, checkout: Checkout, previous: RunRecord) -> bool:
+    """Whether a run that goes on begins with what its agent has left."""
+    if previous.status is not RunStatus.WAITING:
+        return previous.status is RunStatus.RUNNING
+    if request.decisions or any(it.status is TicketStatus.DECIDED for it in checkout.tickets):
+        return True
+    # What a person writes takes the place of the calls, whoever reads it.
+    return all(message.sender is not None for message in request.messages)
 
 
 def _identity(request: RunRequest, record: RunRecord, agent_id: str) -> RunIdentity:
@@ -367,9 +378,12 @@ def _restored(
         state.restore(checkout.state)
     if previous is not None:
         state.restore(checkout.run_state)
-    if present(request.agent_id) and state.get(ACTIVE_AGENT) not in (None, agent.spec.id):
+    named = present(request.agent_id)
+    if named is None or (previous is not None and not request.messages):
+        return state
+    if named != agent.spec.id or state.get(ACTIVE_AGENT) not in (None, named):
         # Whoever names an agent gets that agent, whatever an earlier handoff said.
-        state.update(ACTIVE_AGENT, agent.spec.id)
+        state.update(ACTIVE_AGENT, named)
     return state
 
 

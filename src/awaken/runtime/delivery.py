@@ -2,17 +2,22 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import msgspec
 
 from awaken.contracts.dispatch import DispatchStatus, InputMode, Release, RunDispatch
 from awaken.contracts.errors import InvalidResume
 from awaken.contracts.identity import present
-from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination
+from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination, TicketStatus
+from awaken.contracts.loop_state import PENDING_MESSAGES
+from awaken.contracts.messages import Message
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.storage import Checkout
 from awaken.contracts.suspension import Ticket, ToolCallResume
 from awaken.contracts.tasks import ORPHANED, SUB_AGENT
+
+from .hearing import unheard_messages
 
 Decision = tuple[str, ToolCallResume]
 
@@ -21,7 +26,7 @@ ATTEMPTS_EXHAUSTED = "attempts_exhausted"
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """The run has ended: the dispatch is stale."""
+    """The run has ended, or has the input and waits again: nothing is left to deliver."""
 
     record: RunRecord
 
@@ -82,12 +87,43 @@ def delivery_of(
     # What tasks and other agents say is taken in before a cancellation ends the run.
     if cause is not None and (has_begun or not dispatch.is_news):
         return End(Cancelled(cause=cause), Release(), has_begun=has_begun)
+    if open_run is not None and _is_over(dispatch, open_run, checkout):
+        return Drop(open_run)
     if dispatch.is_spent:
         return _buried(dispatch, has_begun=has_begun)
     if has_begun and open_run is not None and _is_function(open_run):
         lost = Failed(message="the process that executed the task is gone", code=ORPHANED)
         return End(lost, Release(), has_begun=True)
-    return _delivered(_with_undecided(dispatch, checkout), open_run)
+    return _delivered(_with_undecided(dispatch, checkout), open_run, _unheard(dispatch, checkout))
+
+
+def _is_over(dispatch: RunDispatch, open_run: RunRecord, checkout: Checkout | None) -> bool:
+    """Whether a run has taken all of the input in, and waits for something else by now.
+
+    Another delivery went on with it after the process died that had this one.
+    """
+    request = dispatch.request
+    if open_run.status is not RunStatus.WAITING or dispatch.cancel_cause is not None:
+        return False
+    if dispatch.taken_by == open_run.run_id:
+        return True
+    tickets = () if checkout is None else checkout.tickets
+    if request.decisions or any(it.status is TicketStatus.DECIDED for it in tickets):
+        # Its messages may be known, and yet it lets the decided calls go on.
+        return False
+    is_known = bool(request.messages) and not _unheard(dispatch, checkout)
+    return is_known and is_own(open_run, dispatch)
+
+
+def _unheard(dispatch: RunDispatch, checkout: Checkout | None) -> tuple[Message, ...]:
+    """The messages of a dispatch that its thread does not have, nor holds for its run."""
+    messages = dispatch.request.messages
+    is_again_likely = dispatch.is_news or (checkout is not None and checkout.open_run is not None)
+    if checkout is None or not is_again_likely:
+        return messages
+    stored = checkout.run_state.get(PENDING_MESSAGES.name)
+    held = () if stored is None else PENDING_MESSAGES.decode(stored)
+    return unheard_messages(messages, chain(checkout.messages, held))
 
 
 def undecided(dispatch: RunDispatch, tickets: Iterable[Ticket]) -> tuple[Decision, ...]:
@@ -113,16 +149,18 @@ def _is_function(run: RunRecord) -> bool:
     return run.task is not None and run.task.task_type != SUB_AGENT
 
 
-def _delivered(dispatch: RunDispatch, open_run: RunRecord | None) -> Delivery:
+def _delivered(
+    dispatch: RunDispatch, open_run: RunRecord | None, messages: tuple[Message, ...]
+) -> Delivery:
     if open_run is None or open_run.status is RunStatus.CREATED:
-        return Deliver(_fresh(dispatch))
+        return Deliver(_fresh(dispatch, messages))
     if open_run.status is RunStatus.WAITING:
         # A message to a waiting run takes the place of its decisions, whatever was meant by it.
-        return Deliver(_continued(dispatch, open_run))
+        return Deliver(_continued(dispatch, open_run, messages))
     if not is_own(open_run, dispatch):
         # Its own dispatch may stand behind this one, and a thread is served in order.
         return RecoverFirst(continuation(open_run))
-    return _recovered(dispatch, open_run)
+    return _recovered(dispatch, open_run, messages)
 
 
 def continuation(record: RunRecord, decisions: Sequence[Decision] = ()) -> RunRequest:
@@ -140,9 +178,9 @@ def continuation(record: RunRecord, decisions: Sequence[Decision] = ()) -> RunRe
 
 
 def is_own(run: RunRecord, dispatch: RunDispatch) -> bool:
-    """Whether the dispatch began the run or goes on with it."""
-    is_named = run.run_id in (dispatch.run_id, dispatch.request.continue_run_id)
-    return is_named or run.dispatch_id == dispatch.dispatch_id
+    """Whether the dispatch began the run, goes on with it or was taken in by it."""
+    named = (dispatch.run_id, dispatch.taken_by, dispatch.request.continue_run_id)
+    return run.run_id in named or run.dispatch_id == dispatch.dispatch_id
 
 
 def _buried(dispatch: RunDispatch, *, has_begun: bool) -> End:
@@ -152,18 +190,24 @@ def _buried(dispatch: RunDispatch, *, has_begun: bool) -> End:
     return End(Failed(message=message, code=ATTEMPTS_EXHAUSTED), release, has_begun)
 
 
-def _fresh(dispatch: RunDispatch) -> RunRequest:
+def _fresh(dispatch: RunDispatch, messages: tuple[Message, ...]) -> RunRequest:
     is_named = present(dispatch.request.continue_run_id) is not None
-    return _addressed(dispatch, run_id_hint=None if is_named else dispatch.run_id)
+    hint = None if is_named else dispatch.run_id
+    return _addressed(dispatch, messages=messages, run_id_hint=hint)
 
 
-def _continued(dispatch: RunDispatch, waiting: RunRecord) -> RunRequest:
-    return _addressed(dispatch, run_id_hint=None, continue_run_id=waiting.run_id)
+def _continued(
+    dispatch: RunDispatch, waiting: RunRecord, messages: tuple[Message, ...]
+) -> RunRequest:
+    return _addressed(dispatch, messages=messages, run_id_hint=None, continue_run_id=waiting.run_id)
 
 
-def _recovered(dispatch: RunDispatch, running: RunRecord) -> Deliver:
-    """Go on where the run stopped; its input is news only if the record does not name it."""
-    is_taken_in = running.dispatch_id == dispatch.dispatch_id
+def _recovered(dispatch: RunDispatch, running: RunRecord, messages: tuple[Message, ...]) -> Deliver:
+    """Go on where the run stopped; its input is news only if the run did not take it in.
+
+    The record names the dispatch whose input came last; one that came before is known by itself.
+    """
+    is_taken_in = running.dispatch_id == dispatch.dispatch_id or dispatch.taken_by == running.run_id
     request = dispatch.request
     return Deliver(
         _addressed(
@@ -171,7 +215,7 @@ def _recovered(dispatch: RunDispatch, running: RunRecord) -> Deliver:
             agent_id=None,
             run_id_hint=None,
             continue_run_id=running.run_id,
-            messages=() if is_taken_in else request.messages,
+            messages=() if is_taken_in else messages,
             decisions=(),
             run_mode=running.run_mode,
             adapter=running.adapter,

@@ -33,6 +33,7 @@ from awaken.contracts.threads import Thread
 from awaken.contracts.tool_results import ToolResult
 
 from .bookmark import Bookmark, read_bookmark
+from .hearing import unheard_messages, with_free_ids
 from .orders import orders_at_end
 from .recovery import latest_turn
 from .resolution.resolver import DEFAULT_AGENT
@@ -159,14 +160,10 @@ def _held(checkout: Checkout, metadata: MessageMetadata, ids: IdSource) -> list[
     pending = () if stored is None else PENDING_MESSAGES.decode(stored)
     held = {message.id or number: message for number, message in enumerate(pending)}.values()
     # An id that is used already would make the commit impossible, and the run could never end.
-    used = {message.id for message in checkout.messages} if held else set()
+    fresh = with_free_ids(unheard_messages(held, checkout.messages), checkout.messages)
     return [
-        msgspec.structs.replace(
-            message,
-            id=message.id if message.id and message.id not in used else ids.new_id(),
-            metadata=metadata,
-        )
-        for message in held
+        msgspec.structs.replace(message, id=message.id or ids.new_id(), metadata=metadata)
+        for message in fresh
     ]
 
 

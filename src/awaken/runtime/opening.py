@@ -19,7 +19,7 @@ from .phases.commands import submit
 from .phases.runner import has_work, run_phase
 from .resolution.resolver import ResolvedAgent
 from .resume import has_decided
-from .run import Run
+from .run import Run, unheard_by
 from .spending.ledgers import keep_budgets
 from .tool_calls.settle import close_tickets, interrupt
 
@@ -125,6 +125,8 @@ def _take_in_grant(run: Run) -> None:
 def _take_in_messages(run: Run) -> None:
     """Append the request's messages; on a waiting run they take the place of its decisions."""
     messages = run.request.messages
+    if run.is_continued or any(message.sender is not None for message in messages):
+        messages = unheard_by(run, messages)
     if messages and run.open_calls:
         if has_decided(run) or all(message.sender is not None for message in messages):
             # The decided calls go on first; their results come before the messages. And what

@@ -7,6 +7,7 @@ the transcript, the journal and the state together.
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -42,6 +43,7 @@ from .cancellation import CancellationToken, TaskCancels
 from .context.summaries import Compactor
 from .context.window import ContextWindow
 from .health import ModelHealth
+from .hearing import unheard_messages, with_free_ids
 from .inbox import Inbox
 from .journal import Journal, LastWords
 from .leases import RunHandedOver
@@ -327,6 +329,7 @@ class Run:
         held = self.state.get(PENDING_MESSAGES)
         if held:
             self.state.commit(MutationBatch(ops=(Clear(key=PENDING_MESSAGES),)))
+            held = with_free_ids(unheard_messages(held, self.messages), self.messages)
         news = (*held, *self.inbox.drain())
         for message in news:
             self.append_user(message)
@@ -337,11 +340,10 @@ class Run:
 
         One that is sent again is kept once: whoever sent it does not see it in the thread yet.
         """
-        held = self.state.get(PENDING_MESSAGES)
-        known = {message.id for message in held if message.id}
-        fresh = tuple(self.agent.env.screened(it) for it in messages if it.id not in known)
-        if fresh:
-            self.state.update(PENDING_MESSAGES, (*held, *fresh))
+        if fresh := unheard_by(self, messages):
+            held = self.state.get(PENDING_MESSAGES)
+            named = with_free_ids(fresh, chain(self.messages, held))
+            self.state.update(PENDING_MESSAGES, (*held, *named))
 
     def lose_lease(self) -> None:
         """Stop at once and write nothing more: somebody else has the thread."""
@@ -431,6 +433,13 @@ class Run:
             is_released = lease is not None and not lease.is_kept
             last = LastWords(finish, tuple(orders), Release() if is_released else None)
         await self.journal.flush(self.state, record, last)
+
+
+def unheard_by(run: Run, messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Return the messages, screened, that the run has neither in its transcript nor holds."""
+    screened = tuple(map(run.agent.env.screened, messages))
+    held = run.state.get(PENDING_MESSAGES)
+    return unheard_messages(screened, chain(run.messages, held))
 
 
 _OF_RUN = frozenset({Phase.RUN_START, Phase.RUN_END})

@@ -80,7 +80,7 @@ class Operations:
         return Bytes(200)
 
     async def health(self, _: Call) -> Reply:
-        """Say whether the server can work: it has a store, and is not about to stop."""
+        """Say whether the server can work: it can write to its store, and is not about to stop."""
         store = await self._store_state()
         runtime = "draining" if self._premises.is_draining else "ok"
         is_healthy = store == runtime == "ok"
@@ -124,6 +124,7 @@ class Operations:
         try:
             async with asyncio.timeout(self._premises.config.limits.probe_ms / 1000):
                 await self._premises.desk.store.load_thread(_NO_THREAD)
+                await self._premises.desk.store.check_writable()
         except TimeoutError:
             return "timeout"
         except (AwakenError, OSError):

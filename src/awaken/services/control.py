@@ -8,7 +8,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TypedDict
+from typing import Any, TypedDict
+
+import msgspec
 
 from awaken.contracts.bus import SignalKind
 from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
@@ -113,11 +115,17 @@ class RunControl:
         return _before(dispatch)
 
     async def submit(
-        self, request: RunRequest, mode: InputMode, delivery: DeliveryOptions
+        self, request: RunRequest, mode: InputMode, delivery: DeliveryOptions, asked: Any = None
     ) -> SubmitReceipt:
-        """Send input to a thread; a run that executes here hears of it at once."""
-        request = await self._engine.screened(request)
-        receipt = await self._mailbox.submit(request, mode=mode, **delivery)
+        """Send input to a thread; a run that executes here hears of it at once.
+
+        `asked` is what the sender said, if the request depends on how the thread stands.
+        """
+        screened = await self._engine.screened(request)
+        if asked is None and "dedupe_key" in delivery:
+            # Screens are those of the agent that the thread has now.
+            asked = [mode, msgspec.structs.replace(request, trace=None)]
+        receipt = await self._mailbox.submit(screened, mode=mode, asked=asked, **delivery)
         self._on_queued()
         active = self._engine.active.of_thread(receipt.thread_id)
         if active is None or mode is InputMode.QUEUE:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -152,15 +153,22 @@ class TenantView(ThreadView):
         return StartedRun(run_id=receipt.run_id, thread_id=receipt.thread_id, stream=stream)
 
     async def send(
-        self, request: RunRequest, mode: InputMode, delivery: DeliveryOptions | None = None
+        self,
+        request: RunRequest,
+        mode: InputMode,
+        delivery: DeliveryOptions | None = None,
+        asked: Any = None,
     ) -> SubmitReceipt:
         """Send input to a thread; it is durable when this returns, and executed by any worker.
+
+        `asked` is what the client said, if the request depends on how the thread stands: the
+        same again under the same key gives the same receipt.
 
         Raises:
             UnknownThread: The thread belongs to somebody else.
             AwakenError: The input cannot be taken; nothing was written.
         """
-        return await self._control.submit(self._owned(request), mode, delivery or {})
+        return await self._control.submit(self._owned(request), mode, delivery or {}, asked)
 
     async def wait(self, run_id: str, timeout_ms: int | None = None) -> RunResult:
         """Wait until a run ends or waits for a decision.

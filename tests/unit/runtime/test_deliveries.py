@@ -2,16 +2,18 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import InvalidResume
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus
-from awaken.contracts.messages import user
+from awaken.contracts.messages import Message, user
 from awaken.contracts.runs import RunRecord, RunRequest, Waiting, WaitingReason
 from awaken.contracts.storage import Checkout
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.threads import Thread
+from awaken.contracts.transcript import Transcript
 from awaken.runtime.delivery import Deliver, Drop, End, RecoverFirst, delivery_of
 
 DECISION = ("ticket", ToolCallResume(decision_id="1"))
@@ -122,3 +124,44 @@ def test_a_spent_or_cancelled_dispatch_ends_its_own_run_and_no_other(
     assert buried.has_begun is has_begun
     cancelled = delivery_of(dispatch(cancel_cause="user"), thread(open_run), None)
     assert cancelled == End(Cancelled(cause="user"), Release(), has_begun)
+
+
+SAID = msgspec.structs.replace(user("hi"), id="m")
+
+
+def thread_with(open_run: RunRecord | None, *messages: Message) -> Checkout:
+    return Checkout(thread=Thread(id="t"), open_run=open_run, messages=Transcript(messages))
+
+
+@pytest.mark.parametrize("named", [{"taken_by": "w"}, {"run_id": "w"}])
+def test_input_that_a_waiting_run_has_is_dropped_unless_it_brings_a_cancel(
+    named: dict[str, Any],
+) -> None:
+    waiting = run("w", RunStatus.WAITING, dispatch_id="another")
+    taken = dispatch(request=RunRequest(messages=(SAID,)), attempt_count=9, **named)
+    found = delivery_of(taken, thread_with(waiting, SAID), waiting)
+    assert found == Drop(waiting)
+    cancelled = dispatch(request=RunRequest(messages=(SAID,)), cancel_cause="user", **named)
+    found = delivery_of(cancelled, thread_with(waiting, SAID), waiting)
+    assert isinstance(found, End)
+    assert found.has_begun
+
+
+def test_another_message_of_a_known_id_is_delivered() -> None:
+    waiting = run("w", RunStatus.WAITING)
+    other = msgspec.structs.replace(user("something else"), id="m")
+    asked = dispatch(run_id="w", request=RunRequest(messages=(other,)))
+    found = delivery_of(asked, thread_with(waiting, SAID), waiting)
+    assert isinstance(found, Deliver)
+    assert found.request.messages == (other,)
+
+
+def test_input_that_a_run_took_in_before_another_one_is_not_given_again() -> None:
+    running = run("w", dispatch_id="another")
+    for asked in (
+        dispatch(taken_by="w"),
+        dispatch(run_id="w", request=RunRequest(messages=(SAID,))),
+    ):
+        found = delivery_of(asked, thread_with(running, SAID), running)
+        assert isinstance(found, Deliver)
+        assert (found.request.continue_run_id, found.request.messages) == ("w", ())

@@ -30,7 +30,7 @@ async def send_messages(call: Call) -> Reply:
     request = RunRequest(
         thread_id=thread.id, agent_id=agent_id, messages=messages_of(body.messages)
     )
-    receipt = await _sent(call, request, MODES[body.mode])
+    receipt = await _sent(call, request, MODES[body.mode], "messages")
     is_taken = receipt.status in (DispatchStatus.CLAIMED, DispatchStatus.ACKED)
     ids = {"run_id": receipt.run_id, "dispatch_id": receipt.dispatch_id}
     return _accepted("running" if is_taken else "queued", thread.id, **ids)
@@ -49,7 +49,7 @@ async def send_inputs(call: Call) -> Reply:
         messages=messages_of(body.messages),
         continue_run_id=run.run_id if mode is InputMode.RESUME else None,
     )
-    receipt = await _sent(call, request, mode)
+    receipt = await _sent(call, request, mode, f"inputs:{run.run_id}")
     ids = {"run_id": run.run_id, "dispatch_id": receipt.dispatch_id}
     return _accepted("inputs_accepted", run.thread_id, **ids)
 
@@ -62,7 +62,7 @@ async def push_mailbox(call: Call) -> Reply:
     agent_id = None if thread is not None and thread.latest_run_id else DEFAULT_AGENT
     check_agent(call, agent_id)
     request = RunRequest(thread_id=thread_id, agent_id=agent_id, messages=(user(_text(body)),))
-    receipt = await _sent(call, request, InputMode.QUEUE)
+    receipt = await _sent(call, request, InputMode.QUEUE, "mailbox")
     queued = Queued(
         dispatch_id=receipt.dispatch_id, run_id=receipt.run_id, thread_id=receipt.thread_id
     )
@@ -102,11 +102,12 @@ def check_agent(call: Call, agent_id: str | None) -> None:
         raise UnknownAgent(agent_id=agent_id, known=", ".join(sorted(agents)) or "none")
 
 
-async def _sent(call: Call, request: RunRequest, mode: InputMode) -> SubmitReceipt:
+async def _sent(call: Call, request: RunRequest, mode: InputMode, what: str) -> SubmitReceipt:
+    """Send input; under a key it is known again by what was posted, and where."""
     key = call.headers.get(IDEMPOTENCY_KEY)
     delivery: DeliveryOptions = {} if key is None else {"dedupe_key": key}
     try:
-        return await call.view.send(request, mode, delivery)
+        return await call.view.send(request, mode, delivery, asked=[what, call.body])
     except InvalidResume as error:
         raise Problem(404, error.code, str(error)) from error
 

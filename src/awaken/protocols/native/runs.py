@@ -1,7 +1,6 @@
 """Runs: started with a stream of their events, listed, and looked at."""
 
 from awaken.contracts.dispatch import InputMode
-from awaken.contracts.errors import DedupeConflict, InvalidResume
 from awaken.contracts.runs import RunRequest
 from awaken.mailbox.submissions import digest
 from awaken.services.following import EventStream
@@ -53,15 +52,8 @@ async def _once(call: Call, request: RunRequest, key: str) -> EventStream:
     open_run = None if thread is None else await view.open_run(thread_id)
     is_waiting = open_run is not None and open_run.is_resumable_waiting
     # A run that waits takes the input in, as without a key. Asked again, it may not wait any more.
-    modes = (InputMode.RESUME, InputMode.INTERRUPT)
-    first, second = modes if is_waiting else reversed(modes)
-    try:
-        receipt = await view.send(request, first, {"dedupe_key": key})
-    except DedupeConflict as conflict:
-        try:
-            receipt = await view.send(request, second, {"dedupe_key": key})
-        except InvalidResume:
-            raise conflict from None
+    mode = InputMode.RESUME if is_waiting else InputMode.INTERRUPT
+    receipt = await view.send(request, mode, {"dedupe_key": key}, asked=["runs", call.body])
     return await view.follow_run(receipt.run_id)
 
 

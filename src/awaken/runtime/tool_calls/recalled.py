@@ -22,6 +22,7 @@ from awaken.contracts.state import (
     StateOp,
     TypedEffect,
     Update,
+    list_living_keys,
 )
 from awaken.contracts.storage import ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension import Ticket, ToolCallResume
@@ -68,7 +69,7 @@ def _finished_before(run: Run, attempt: Attempt, record: ToolRecord) -> Attempt 
         return None
     attempt.number = record.attempt
     try:
-        command = _command(run, record)
+        command = _command(run, attempt, record)
     except (StateError, msgspec.ValidationError, ToolError) as error:
         if attempt.tool is not None and attempt.tool.descriptor.is_repeatable:
             _count_attempt(run, record)
@@ -96,7 +97,7 @@ def _is_answered(result: ToolResult, ticket: Ticket) -> bool:
     return asked.suspension == ticket.suspension or asked.question in ticket.answered
 
 
-def _command(run: Run, record: ToolRecord) -> StateCommand:
+def _command(run: Run, attempt: Attempt, record: ToolRecord) -> StateCommand:
     """What the call wanted changed, as far as the keys are known here."""
     ops: list[StateOp] = []
     actions: list[ScheduledAction] = []
@@ -107,13 +108,31 @@ def _command(run: Run, record: ToolRecord) -> StateCommand:
         elif verb == "emit":
             effects.append(TypedEffect(key=name, payload=data))
         else:
-            key = run.state.find_key(name)
-            if key is None:
-                raise UnknownKey(key=name)
+            key = run.state.find_key(name) or _find_undeclared(attempt, name)
             ops.append(Clear(key=key) if verb == "clear" else _update(key, data))
     return StateCommand(
         patch=MutationBatch(ops=tuple(ops)), actions=tuple(actions), effects=tuple(effects)
     )
+
+
+def _find_undeclared(attempt: Attempt, name: str) -> StateKey[Any, Any]:
+    """The key of a name that no plugin declares: the only one here, or the one its tool sees.
+
+    Raises:
+        UnknownKey: There is none, or nothing tells which of several the tool used.
+    """
+    living = list_living_keys(name)
+    if len(living) > 1:
+        function = getattr(attempt.tool, "__wrapped__", None)
+        closure = getattr(function, "__closure__", None) or ()
+        seen = (
+            *getattr(function, "__globals__", {}).values(),
+            *(it.cell_contents for it in closure),
+        )
+        living = tuple(key for key in living if any(it is key for it in seen))
+    if len(living) != 1:
+        raise UnknownKey(key=name)
+    return living[0]
 
 
 def _update(key: StateKey[Any, Any], data: Any) -> Update:

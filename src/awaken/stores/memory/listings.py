@@ -109,6 +109,9 @@ def list_dispatches(tables: Tables, query: DispatchQuery) -> Page[RunDispatch]:
         thread = tables.threads.get(query.thread_id)
         ids = () if thread is None else thread.dispatch_ids
         found = [tables.dispatches[dispatch_id] for dispatch_id in ids]
+    if query.dedupe_key is not None:
+        kept = tables.dedupe_keys.get((query.thread_id or "", query.dedupe_key))
+        found = [] if kept is None else [tables.dispatches[kept]]
     if query.status is not None:
         found = [dispatch for dispatch in found if dispatch.status is query.status]
     found.sort(key=lambda dispatch: (dispatch.created_at, dispatch.dispatch_id))

@@ -50,6 +50,9 @@ class MemoryStore(MemoryMailbox, MemoryOutbox):
     async def close(self) -> None:
         """Do nothing: what was committed stays readable."""
 
+    async def check_writable(self) -> None:
+        """Do nothing: what has a process can write to it."""
+
     async def checkout(self, thread_id: str) -> Checkout | None:
         """Read everything a run needs in one consistent view; None for an unknown thread."""
         thread = self._tables.threads.get(thread_id)

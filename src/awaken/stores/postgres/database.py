@@ -1,6 +1,7 @@
 """The Postgres database: transactions over a pool that outlives restarts of the server."""
 
 import asyncio
+import math
 from typing import TypeVar
 
 from awaken.contracts.errors import InvalidInput, StoreUnavailable
@@ -8,7 +9,7 @@ from awaken.contracts.mailbox import LeaseKeeper
 from awaken.stores.sql.session import Work
 
 from .connecting import Connection
-from .errors import DRIVER_ERRORS, is_broken, is_transient, named_error
+from .errors import DRIVER_ERRORS, is_broken, is_read_only, is_transient, named_error
 from .keeper import PostgresLeaseKeeper
 from .pool import Pool
 from .schema import prepare
@@ -38,6 +39,8 @@ class PostgresDatabase:
         self._server = server
         self._size = pool_size
         self._pool: Pool | None = None
+        self._written_at = -math.inf
+        """When the latest write became durable, by the loop's clock."""
         self._opening = asyncio.Lock()
 
     async def open(self) -> None:
@@ -58,6 +61,10 @@ class PostgresDatabase:
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.close()
+
+    def since_write_ms(self) -> float:
+        """How long ago the latest write became durable; infinite before the first."""
+        return (asyncio.get_running_loop().time() - self._written_at) * 1000
 
     async def read(self, work: Work[T]) -> T:
         """Run work on one consistent view."""
@@ -95,12 +102,19 @@ class PostgresDatabase:
         is_sound = False
         try:
             try:
-                result = await work(PostgresSession(connection))
+                session = PostgresSession(connection)
+                result = await work(session)
             except Exception as error:
                 is_sound = not is_broken(error) and await _rolled_back(connection)
+                if is_read_only(error):
+                    # A server that was the first and is not any more keeps its connections.
+                    is_sound = False
+                    pool.discard_idle()
                 raise
             if is_write:
                 await self._commit(connection)
+                if session.has_written:
+                    self._written_at = asyncio.get_running_loop().time()
             # What was read is known already, whatever becomes of the connection.
             is_sound = is_write or await _rolled_back(connection)
             return result

@@ -41,6 +41,11 @@ def is_broken(error: BaseException) -> bool:
     )
 
 
+def is_read_only(error: BaseException) -> bool:
+    """Whether the server lets nobody write over this connection: it may be a standby by now."""
+    return code_of(error) == "25006"
+
+
 def code_of(error: BaseException) -> str:
     """The server's code of an error; blank if it was not the server who refused."""
     return getattr(error, "sqlstate", None) or ""

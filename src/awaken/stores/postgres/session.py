@@ -21,11 +21,12 @@ NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 class PostgresSession:
     """A `Session` inside a transaction that somebody else begins and ends."""
 
-    __slots__ = ("_connection", "_now")
+    __slots__ = ("_connection", "_now", "has_written")
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._now: Moment | None = None
+        self.has_written = False
 
     async def all(self, statement: str, *args: Any) -> Sequence[Row]:
         """Run a query and return every row."""
@@ -42,6 +43,7 @@ class PostgresSession:
     async def run(self, statement: str, *args: Any) -> int:
         """Run a statement and return how many rows it changed."""
         check_arguments(args)
+        self.has_written = True
         status = await self._connection.execute(STATEMENTS[statement], *args)
         return int(status.rpartition(" ")[2])
 
@@ -50,6 +52,7 @@ class PostgresSession:
         found = list(rows)
         for row in found:
             check_arguments(row)
+        self.has_written = True
         await self._connection.executemany(STATEMENTS[statement], found)
 
     async def now(self) -> Moment:

@@ -7,6 +7,7 @@ import msgspec
 
 from awaken.contracts.dispatch import (
     DISPATCH_TRANSITIONS,
+    RECOVERY,
     DispatchStatus,
     Release,
     RunDispatch,
@@ -61,9 +62,12 @@ def same_again(known: RunDispatch, dispatch: RunDispatch) -> RunDispatch:
         if known.request_hash or dispatch.request_hash
         else known.request == dispatch.request
     )
-    if is_same_request and known.mode is dispatch.mode:
+    is_same_id = known.dispatch_id == dispatch.dispatch_id
+    # A hash has the mode in it that was asked for; what it came to may differ by the moment.
+    is_hashed = bool(known.request_hash) and not is_same_id
+    if is_same_request and (is_hashed or known.mode is dispatch.mode):
         return known
-    if known.dispatch_id == dispatch.dispatch_id:
+    if is_same_id:
         raise AlreadyExists(kind="Dispatch", record_id=dispatch.dispatch_id)
     raise DedupeConflict(thread_id=dispatch.thread_id, dedupe_key=dispatch.dedupe_key)
 
@@ -237,7 +241,7 @@ def left_to_do(
 
 def _going_on(run: RunRecord, claim: HeldClaim, attempts: int, cause: str | None) -> RunDispatch:
     return RunDispatch(
-        dispatch_id=f"recovered:{claim.token}",
+        dispatch_id=f"{RECOVERY}{claim.token}",
         thread_id=run.thread_id,
         run_id=run.run_id,
         request=RunRequest(

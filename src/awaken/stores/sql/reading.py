@@ -132,10 +132,21 @@ async def list_runs(session: Session, query: RunQuery) -> Page[RunRecord]:
 
 async def list_dispatches(session: Session, query: DispatchQuery) -> Page[RunDispatch]:
     """Dispatches that fit, oldest first, ties by id."""
+    if query.dedupe_key is not None:
+        return await _list_keyed(session, query, query.dedupe_key)
     fits = (query.thread_id, query.status.value if query.status is not None else None)
     found = await session.all("list_dispatches", *fits, query.limit, query.offset)
     items = tuple(rows.unpacked(row[0], rows.DISPATCH, "A dispatch") for row in found)
     return page_of(items, await _count(session, "count_dispatches", *fits), query)
+
+
+async def _list_keyed(session: Session, query: DispatchQuery, key: str) -> Page[RunDispatch]:
+    """The dispatch of a key, if there is one and it fits; found by an index."""
+    head = None if query.thread_id is None else await find_head(session, query.thread_id)
+    row = None if head is None else await session.one("find_dedupe", head.no, key)
+    items = () if row is None else (rows.unpacked(row[0], rows.DISPATCH, "A dispatch"),)
+    fits = tuple(it for it in items if query.status in (None, it.status))
+    return page_of(fits[query.offset : query.offset + query.limit], len(fits), query)
 
 
 async def list_tickets(session: Session, statement: str, *args: object) -> tuple[Ticket, ...]:

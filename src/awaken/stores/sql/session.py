@@ -50,6 +50,10 @@ class Database(Protocol):
 
     name: str
 
+    def since_write_ms(self) -> float:
+        """How long ago the latest write became durable; infinite before the first."""
+        ...
+
     async def open(self) -> None:
         """Connect and bring the schema up to date; calling it twice is harmless."""
         ...

@@ -370,6 +370,10 @@ WHERE place BETWEEN $1 AND $2 ORDER BY place LIMIT $3
 -- name: save_purged
 UPDATE threads SET purged_version = $2, purged_seq = $3 WHERE no = $1
 
+-- name: save_fact
+INSERT INTO facts (name, value) VALUES ($1, $2)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value
+
 -- name: find_profile
 SELECT value, updated_at FROM profiles WHERE owner = $1 AND name = $2
 

@@ -1,5 +1,6 @@
 """The SQL store: one method per promise of the ports, each told in its own module."""
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 
@@ -30,6 +31,11 @@ from .profiles import SqlProfiles
 from .session import Database, Session
 from .transcripts import TranscriptCache
 
+RECENT_MS = 1_000
+"""How long a commit shows that the store can be written to."""
+PROBE = "write_probe"
+"""The fact that is written to see whether it can; its value is when that was."""
+
 
 class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles):
     """A `Store` and a `ProfileStore` in a SQL database.
@@ -44,6 +50,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles):
         super().__init__(database)
         self.name = database.name
         self._transcripts = TranscriptCache()
+        self._probe: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Connect and bring the schema up to date; calling it twice is harmless."""
@@ -51,7 +58,26 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles):
 
     async def close(self) -> None:
         """Let running work end, then release every connection."""
+        probe, self._probe = self._probe, None
+        if probe is not None:
+            probe.cancel()
         await self._database.close()
+
+    async def check_writable(self) -> None:
+        """Write one small row and make it durable; nothing is done shortly after a commit."""
+        if self._database.since_write_ms() < RECENT_MS:
+            return
+        if self._probe is None or self._probe.done():
+            self._probe = asyncio.create_task(self._write_probe(), name="write probe")
+            self._probe.add_done_callback(_heed)
+        # One that hangs is waited for: whoever asks again does not queue up another one.
+        await asyncio.shield(self._probe)
+
+    async def _write_probe(self) -> None:
+        async def work(session: Session) -> None:
+            await session.run("save_fact", PROBE, str((await session.now()).wall_ms))
+
+        await self._database.write(work)
 
     async def checkout(self, thread_id: str) -> Checkout | None:
         """Read everything a run needs in one consistent view; None for an unknown thread."""
@@ -221,3 +247,9 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles):
         return await self._database.read(
             partial(reading.list_events, thread_id=thread_id, after=after, limit=limit)
         )
+
+
+def _heed(probe: asyncio.Task[None]) -> None:
+    """Take note of how a probe ended: nobody may be left who waits for it."""
+    if not probe.cancelled():
+        probe.exception()

@@ -1,6 +1,7 @@
 """The SQLite database: one writer thread, and readers that never wait for it."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -30,6 +31,10 @@ class SqliteDatabase:
             raise InvalidInput(what=f"store '{self.name}'", problem="name a file, not a folder")
         self._writer: Writer | None = None
         self._readers: Readers | None = None
+
+    def since_write_ms(self) -> float:
+        """How long ago the latest write became durable; infinite before the first."""
+        return math.inf if self._writer is None else self._now().lease_ms - self._writer.written_at
 
     async def open(self) -> None:
         """Open the file and bring its schema up to date; calling it twice is harmless.

@@ -1,6 +1,7 @@
 """The writer thread: takes jobs as they come and lets those that wait together share one fsync."""
 
 import asyncio
+import math
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable
@@ -42,6 +43,8 @@ class Writer:
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         """What waits; None is the last thing that ever comes."""
         self._is_closing = False
+        self.written_at = -math.inf
+        """When the latest batch became durable, by the clock of leases."""
         self._connection: sqlite3.Connection | None = None
         self._thread = threading.Thread(
             target=self._serve, name=f"awaken writer {store}", daemon=True
@@ -98,10 +101,13 @@ class Writer:
             connection = self._opened()
             session = SqliteSession(connection, self._now)
             connection.execute("BEGIN IMMEDIATE")
+            changes = connection.total_changes
             for job in batch:
                 _run(connection, session, job, is_alone=len(batch) == 1)
             if connection.in_transaction:
                 connection.execute("COMMIT")
+                if connection.total_changes != changes:
+                    self.written_at = self._now().lease_ms
         except FAULTS as error:
             self._drop_connection()
             failure = named_error(error, self._store)

@@ -148,6 +148,40 @@ async def a_dedupe_key_outlives_its_delivery(store: Store) -> None:
     assert await store.count_queued() == 0
 
 
+async def a_dispatch_is_found_by_its_dedupe_key(store: Store) -> None:
+    """In its thread only, however its delivery stands; until the thread is deleted."""
+
+    async def keyed(thread_id: str | None = THREAD, key: str = "key") -> tuple[RunDispatch, ...]:
+        query = DispatchQuery(thread_id=thread_id, dedupe_key=key)
+        return (await store.list_dispatches(query)).items
+
+    assert await keyed() == ()
+    await queue(store, "d-0")
+    await store.release("d-0", (await claim(store)).claim_token or "")
+    first = await store.enqueue(dispatch("d-1", dedupe_key="key"))
+    assert await keyed() == (first,)
+    for thread_id, key in ((THREAD, "other"), ("thread-2", "key"), (None, "key")):
+        assert await keyed(thread_id, key) == ()
+    ended = DispatchQuery(thread_id=THREAD, dedupe_key="key", status=DispatchStatus.ACKED)
+    assert (await store.list_dispatches(ended)).total == 0
+    taken = await claim(store)
+    assert await keyed() == (taken,)
+    over = await store.release("d-1", taken.claim_token or "")
+    assert await keyed() == (over,)
+    assert (await store.list_dispatches(ended)).items == (over,)
+    await store.delete_thread(THREAD)
+    assert await keyed() == ()
+
+
+async def the_mode_of_a_hashed_request_may_come_out_otherwise(store: Store) -> None:
+    """What was asked for is in its hash; how the thread stood then decides about the mode."""
+    first = await store.enqueue(dispatch("d-1", dedupe_key="key", request_hash="h"))
+    again = dispatch("d-2", dedupe_key="key", request_hash="h", mode=InputMode.INTERRUPT)
+    assert await store.enqueue(again) == first
+    await store.interrupt(THREAD, "user", then=again)
+    assert await find(store, "d-1") == first
+
+
 async def one_of_many_rivals_owns_a_dedupe_key(store: Store) -> None:
     """However many submit at once, one dispatch is queued and all get it."""
 
@@ -260,6 +294,8 @@ CHECKS = (
     requests_without_a_hash_are_compared_themselves,
     a_dedupe_key_belongs_to_its_thread,
     a_dedupe_key_outlives_its_delivery,
+    a_dispatch_is_found_by_its_dedupe_key,
+    the_mode_of_a_hashed_request_may_come_out_otherwise,
     one_of_many_rivals_owns_a_dedupe_key,
     many_submissions_at_once_all_count,
     a_full_thread_refuses_more,
