@@ -80,13 +80,8 @@ def delivery_of(
         return Drop(record)
     open_run = checkout.open_run if checkout is not None else None
     has_begun = open_run is not None and is_own(open_run, dispatch)
-    cause = checkout.cancel_cause if checkout is not None else None
-    if cause is not None and open_run is not None and not has_begun:
-        return EndFirst(Cancelled(cause=cause))
-    cause = cause or dispatch.cancel_cause
-    # What tasks and other agents say is taken in before a cancellation ends the run.
-    if cause is not None and (has_begun or not dispatch.is_news):
-        return End(Cancelled(cause=cause), Release(), has_begun=has_begun)
+    if (cancelled := _find_cancel(dispatch, checkout, has_begun=has_begun)) is not None:
+        return cancelled
     if open_run is not None and _is_over(dispatch, open_run, checkout):
         return Drop(open_run)
     if dispatch.is_spent:
@@ -95,6 +90,20 @@ def delivery_of(
         lost = Failed(message="the process that executed the task is gone", code=ORPHANED)
         return End(lost, Release(), has_begun=True)
     return _delivered(_with_undecided(dispatch, checkout), open_run, _unheard(dispatch, checkout))
+
+
+def _find_cancel(
+    dispatch: RunDispatch, checkout: Checkout | None, *, has_begun: bool
+) -> End | EndFirst | None:
+    """What a cancel that was asked for makes of the delivery; None when none was."""
+    cause = checkout.cancel_cause if checkout is not None else None
+    if cause is not None and not has_begun and checkout is not None and checkout.open_run:
+        return EndFirst(Cancelled(cause=cause))
+    cause = cause or dispatch.cancel_cause
+    # What tasks and other agents say is taken in before a cancellation ends the run.
+    if cause is None or (dispatch.is_news and not has_begun):
+        return None
+    return End(Cancelled(cause=cause), Release(), has_begun=has_begun)
 
 
 def _is_over(dispatch: RunDispatch, open_run: RunRecord, checkout: Checkout | None) -> bool:
