@@ -25,8 +25,10 @@ from awaken.contracts.runs import DecisionReceipt, RunRecord, RunRequest
 from awaken.contracts.storage import Commit
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
 from awaken.contracts.threads import Thread
+from awaken.contracts.ticket_names import find_ticket
+from awaken.contracts.verdicts import read_decision
 from awaken.runtime.admission import check_id
-from awaken.runtime.resume import check_decision, find_ticket
+from awaken.runtime.resume import check_decision
 
 from .services import MailboxServices
 from .submissions import TICKET_KEY, continuation, digest
@@ -122,8 +124,9 @@ class Decider:
         now = await self._store.now_ms()
         sent = await self._sent(run)
         fresh: Taken = []
-        for target, given in decisions:
+        for target, sent_one in decisions:
             ticket = await self._ticket(run, target)
+            given = read_decision(ticket, sent_one)
             if not check_decision(ticket, given, now):
                 continue
             queued = sent.get(ticket.ticket_id)
@@ -150,11 +153,11 @@ class Decider:
         }
 
     async def _ticket(self, run: RunRecord, target: str) -> Ticket:
-        """The ticket of an id; inside a run its call and its suspension name it as well."""
+        """The ticket of an id; inside a run its call names it as well, if only one is open."""
         ticket = await self._store.find_ticket(target)
         if ticket is None:
-            tickets = await self._store.list_tickets(run.thread_id)
-            ticket = find_ticket((it for it in tickets if it.run_id == run.run_id), target)
+            tickets = await self._store.list_run_tickets(run.thread_id, run.run_id)
+            ticket = find_ticket(tickets, target)
         if ticket.run_id != run.run_id:
             raise UnknownTicket(ticket_id=target)
         return ticket

@@ -28,6 +28,7 @@ from awaken.contracts.runs import (
 from awaken.contracts.storage import Store
 from awaken.contracts.suspension import Ticket
 from awaken.contracts.tasks import BACKGROUND_TASKS
+from awaken.contracts.verdicts import read_decision
 
 from .aborting import abort_remote
 from .active_runs import ActiveRun
@@ -347,10 +348,11 @@ class RunEngine:
         """Check decisions on one run; returns those that were not taken before."""
         now = self.services.clock.now_ms()
         fresh = []
-        for ticket_id, given in decisions:
+        for ticket_id, sent in decisions:
             ticket = await self._ticket(ticket_id)
             if ticket.run_id != first.run_id:
                 raise UnknownTicket(ticket_id=ticket_id)
+            given = read_decision(ticket, sent)
             if check_decision(ticket, given, now):
                 fresh.append((ticket_id, given))
         return fresh

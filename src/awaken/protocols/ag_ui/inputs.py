@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from awaken.contracts import content as stored
+from awaken.contracts.decision_errors import InvalidDecision
 from awaken.contracts.messages import Message, Role, Visibility, as_blocks, user
 from awaken.contracts.permissions import remember_of
 from awaken.contracts.record import Record
@@ -120,10 +121,20 @@ def frontend_context(body: RunAgentInput) -> tuple[Message, ...]:
 
 
 def decisions(body: RunAgentInput, tickets: Iterable[Ticket]) -> dict[str, ToolCallResume]:
-    """What the client decides: answers to interrupts, and results of its own tools."""
-    waiting = {it.call_id for it in tickets if is_client_call(it, it.tool_name)}
-    told = {id_: _result(it) for id_, it in body.results.items() if id_ and id_ in waiting}
-    return told | {it.interrupt_id: _answer(it) for it in body.answers}
+    """What the client decides: results of its own tools by ticket, and answers to interrupts.
+
+    Raises:
+        InvalidDecision: Two answers to one interrupt contradict each other.
+    """
+    waiting = [it for it in tickets if is_client_call(it, it.tool_name)]
+    results = body.results
+    told = {it.ticket_id: _result(results[it.call_id]) for it in waiting if it.call_id in results}
+    for entry in body.answers:
+        given = _answer(entry)
+        if told.setdefault(entry.interrupt_id, given) != given:
+            what = f"The answer to interrupt '{entry.interrupt_id}'"
+            raise InvalidDecision(what=what, problem="there are two, which differ")
+    return told
 
 
 def spoken(body: RunAgentInput, run_id: str) -> tuple[Message, ...]:
@@ -160,7 +171,7 @@ def _by_description(entries: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 def _answer(entry: ResumeEntry) -> ToolCallResume:
     given = entry.payload if isinstance(entry.payload, dict) else {}
-    is_refused = entry.status == "cancelled" or given.get("approved") is False
+    is_refused = entry.status == "cancelled"
     action = DecisionAction.CANCEL if is_refused else DecisionAction.RESUME
     why = str(given["reason"]) if "reason" in given else None
     told = ToolCallResume(decision_id="", action=action, result=entry.payload, reason=why)
