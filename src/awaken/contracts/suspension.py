@@ -179,6 +179,11 @@ class Ticket(Record, frozen=True, kw_only=True):
         return (self.asked_by, self.suspension.action, topic)
 
     @property
+    def tells_refusal(self) -> bool:
+        """Whether the tool is run with a refusal: it has asked, and not somebody in between."""
+        return self.hears_refusal and not self.asked_by
+
+    @property
     def decided_hash(self) -> str:
         """What stands for the tool and the arguments that are decided on."""
         return self.arguments_hash or hash_call(self.tool_name, self.arguments)
@@ -205,7 +210,7 @@ class ToolCallState(Record, frozen=True, kw_only=True):
             call_id=ticket.call_id,
             tool_name=ticket.tool_name,
             arguments=ticket.arguments,
-            status=_status_of(ticket.decision),
+            status=_status_of(ticket),
             updated_at=ticket.updated_at,
             resume_mode=ticket.resume_mode,
             ticket_id=ticket.ticket_id,
@@ -233,10 +238,10 @@ def _asked(ticket: SuspendTicket | Ticket) -> Asks:
     return Asks.PERMISSION if is_replayed else Asks.EITHER
 
 
-def _status_of(decision: ToolCallResume | None) -> ToolCallStatus:
-    if decision is None:
+def _status_of(ticket: Ticket) -> ToolCallStatus:
+    if ticket.decision is None:
         return ToolCallStatus.SUSPENDED
-    is_resumed = decision.action is DecisionAction.RESUME
+    is_resumed = ticket.decision.action is DecisionAction.RESUME or ticket.tells_refusal
     return ToolCallStatus.RESUMING if is_resumed else ToolCallStatus.CANCELLED
 
 

@@ -65,7 +65,7 @@ def read_decision(ticket: Ticket, given: ToolCallResume) -> ToolCallResume:
     is_cancel = given.action == DecisionAction.CANCEL
     choices = ticket.suspension.choices or _NO_CHOICES
     if is_cancel:
-        if ticket.asked is not Asks.ANSWER and _says(given.result, choices) is True:
+        if ticket.asked is Asks.PERMISSION and _says(given.result, choices) is True:
             problem = "its action declines and its payload approves"
             raise InvalidDecision(what=_what(ticket), problem=problem)
         return _declined(given, choices)

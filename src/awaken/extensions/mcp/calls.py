@@ -4,6 +4,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
+import msgspec
 from msgspec.structs import replace
 
 from awaken.authoring.results import as_output
@@ -43,12 +44,18 @@ async def performed(
         context.state.update(QUESTIONS, (key, None))
     resume = context.resume
     is_lost = question is None or (question.is_held and key not in server.held)
-    if resume is not None and resume.action is DecisionAction.CANCEL and is_lost:
+    is_declined = resume is not None and resume.action is DecisionAction.CANCEL
+    sentence = (resume.reason if resume is not None else None) or TOLD_NO
+    if is_declined and is_lost:
         # The server waits for no answer any more; a new call would be made in spite of the no.
-        told = ToolResult.success(tool.descriptor.id, None, resume.reason or TOLD_NO)
+        told = ToolResult.success(tool.descriptor.id, None, sentence)
         return ToolOutput(result=told, command=context.command)
     async with server.turns:
         outcome = await _Call(server, server.config, tool, arguments, context, question).outcome()
+    if is_declined and isinstance(outcome, ToolResult):
+        said = outcome.data if outcome.message is None else outcome.message
+        text = said if isinstance(said, str) else msgspec.json.encode(said).decode()
+        outcome = replace(outcome, message=f"{sentence} The server says: {text}")
     return as_output(tool.descriptor.id, outcome, context)
 
 

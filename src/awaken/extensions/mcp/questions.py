@@ -97,8 +97,9 @@ def ticket_of(question: OpenQuestion, context: ToolContext, server: McpServer) -
         # A link has no form: whether it was followed is a yes or no.
         asks=Asks.ANSWER if schema is not None else Asks.PERMISSION,
     )
-    # The server waits for an answer, also when it is a no.
-    return replace(ticket, hears_refusal=True)
+    # A server that waits is told a no as well; one that only sent people away is not called again.
+    is_waiting = question.is_held or schema is not None or question.state is not None
+    return replace(ticket, hears_refusal=is_waiting)
 
 
 def answers_of(question: OpenQuestion, resume: ToolCallResume) -> Json:

@@ -282,7 +282,7 @@ def decided(run: Run, call: ToolCall, resume: ToolCallResume) -> ToolOutput | No
     """The output of a call whose decision is its result; its tool is not even looked up."""
     ticket = run.tickets.get(call.id)
     if resume.action is DecisionAction.CANCEL:
-        if ticket is not None and ticket.hears_refusal and not ticket.asked_by:
+        if ticket is not None and ticket.tells_refusal:
             return None
         message = None if resume.result is not None else resume.reason or DECLINED
         declined = ToolResult.success(call.name, resume.result, message)
