@@ -267,10 +267,12 @@ def test_bad_requests_are_refused_and_nothing_is_stored() -> None:
                 {"messages": [said("x")], "tools": 3},
                 {"messages": [{"role": "user", "content": [{"type": "smell"}]}]},
                 {"messages": [said("x")], "resume": {"payload": 1}},
-                {"messages": [said("x")], "resume": [{"interruptId": "x", "status": "maybe"}]},
             ]
             for body in odd:
                 assert (await it.refused(**body))[0] == 422, body
+            maybe = [{"interruptId": "x", "status": "maybe"}]
+            told = await it.refused(messages=[said("x")], resume=maybe)
+            assert told == (400, "invalid_decision")
             for tool_ in ({"name": " "}, {"name": "x", "parameters": {"type": "banana"}}):
                 told = await it.refused(messages=[said("x")], tools=[tool_])
                 assert told == (400, "invalid_input"), tool_

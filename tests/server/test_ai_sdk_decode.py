@@ -8,7 +8,7 @@ import pytest
 from awaken.contracts.content import Audio, Base64Source, Document, Image, Text, UrlSource, Video
 from awaken.contracts.decision_errors import InvalidDecision
 from awaken.contracts.messages import Role, Visibility
-from awaken.contracts.suspension import DecisionAction, ResumeMode, Suspension, Ticket
+from awaken.contracts.suspension import ResumeMode, Suspension, Ticket
 from awaken.protocols.ai_sdk.decode import (
     context_messages,
     decisions_of,
@@ -143,10 +143,12 @@ def test_each_state_of_a_call_that_waits_is_a_decision(kind: str) -> None:
     # An output is no permission.
     for output in (3, "yes", True, {"approved": True}):
         assert decided({**call, "state": "output-available", "output": output}) == {}
-    assert decided({**call, "state": "output-denied"}) == {"k1": ("cancel", {"approved": False})}
+    assert decided({**call, "state": "output-denied"}) == {"k1": ("resume", {"approved": False})}
     assert decided({**call, "state": "approval-responded", "approval": no}) == {
-        "k1": ("cancel", no)
+        "k1": ("resume", no)
     }
+    denied = {**own, "state": "approval-responded", "approval": {"approved": False}}
+    assert decided(denied) == {"k3": ("cancel", {"approved": False})}
     yes = {"id": "k1", "approved": True}
     assert decided({**call, "state": "approval-responded", "approval": yes}) == {
         "k1": ("resume", yes)
@@ -205,7 +207,7 @@ def test_only_assistants_carry_decisions() -> None:
 def test_decisions_have_no_id_of_the_clients_making() -> None:
     part = {"type": "tool-add", "toolCallId": "c1", "state": "output-denied"}
     (decision,) = decisions_of([ui("assistant", part)], TICKETS).values()
-    assert (decision.decision_id, decision.action) == ("", DecisionAction.CANCEL)
+    assert (decision.decision_id, decision.result) == ("", {"approved": False})
 
 
 def test_the_clients_state_is_one_hidden_message() -> None:

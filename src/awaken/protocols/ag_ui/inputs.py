@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from awaken.contracts import content as stored
 from awaken.contracts.decision_errors import InvalidDecision
@@ -18,6 +19,7 @@ from awaken.transport.media import inline, linked
 from .endings import is_client_call
 
 _ROLES = {"user": Role.USER, "system": Role.SYSTEM, "developer": Role.SYSTEM}
+_ACTIONS = {"resolved": DecisionAction.RESUME, "cancelled": DecisionAction.CANCEL}
 _SERVERS_OWN = {"revision", "extensions"}
 """What a STATE_SNAPSHOT consists of; clients send it back with the next run."""
 
@@ -67,7 +69,7 @@ class ResumeEntry(Record, frozen=True, kw_only=True, rename="camel"):
     """An answer to an interrupt."""
 
     interrupt_id: str
-    status: Literal["resolved", "cancelled"] = "resolved"
+    status: Annotated[str, Meta(extra_json_schema={"enum": ["resolved", "cancelled"]})] = "resolved"
     payload: Any = None
 
 
@@ -124,7 +126,7 @@ def decisions(body: RunAgentInput, tickets: Iterable[Ticket]) -> dict[str, ToolC
     """What the client decides: results of its own tools by ticket, and answers to interrupts.
 
     Raises:
-        InvalidDecision: Two answers to one interrupt contradict each other.
+        InvalidDecision: An answer has no status that there is, or contradicts another one.
     """
     waiting = [it for it in tickets if is_client_call(it, it.tool_name)]
     results = body.results
@@ -171,8 +173,10 @@ def _by_description(entries: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 def _answer(entry: ResumeEntry) -> ToolCallResume:
     given = entry.payload if isinstance(entry.payload, dict) else {}
-    is_refused = entry.status == "cancelled"
-    action = DecisionAction.CANCEL if is_refused else DecisionAction.RESUME
+    if entry.status not in _ACTIONS:
+        what = f"The answer to interrupt '{entry.interrupt_id}'"
+        raise InvalidDecision(what=what, problem="its status is neither resolved nor cancelled")
+    action = _ACTIONS[entry.status]
     why = str(given["reason"]) if "reason" in given else None
     told = ToolCallResume(decision_id="", action=action, result=entry.payload, reason=why)
     return msgspec.structs.replace(

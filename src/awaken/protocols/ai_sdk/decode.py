@@ -140,11 +140,12 @@ def _decision(part: UiPart, ticket: Ticket) -> ToolCallResume | None:
 
 
 def _answered(ticket: Ticket, answer: dict[str, Any]) -> ToolCallResume:
-    is_denied = answer.get("approved") is False
-    if ticket.asked is Asks.ANSWER and not isinstance(answer.get("approved"), bool):
+    if ticket.asked is not Asks.ANSWER:
+        return ToolCallResume(decision_id="", result=answer)
+    if not isinstance(answer.get("approved"), bool):
         what = f"The approval of ticket '{ticket.ticket_id}'"
         raise InvalidDecision(what=what, problem="'approved' must be true or false")
-    action = DecisionAction.CANCEL if is_denied else DecisionAction.RESUME
+    action = DecisionAction.RESUME if answer["approved"] else DecisionAction.CANCEL
     return ToolCallResume(decision_id="", action=action, result=answer)
 
 
