@@ -75,10 +75,12 @@ def test_a_person_chats_approves_stops_and_goes_on_after_a_reload_and_a_restart(
     assert seen["events"][0] == "1run_start"
     assert any(event == "·text_delta" for event in seen["events"])
     assert seen["restored"] == ["Hello!", "RUN_DELETE_TOOL"]
-    assert seen["approved"] == "succeeded"
+    assert seen["approved"] == seen["approvedAfterReload"] == "succeeded"
+    assert (seen["formsAfterReload"], seen["declinedAfterReload"]) == (0, "declined")
+    assert (seen["elsewhere"], seen["formsAfterElsewhere"]) == (202, 0)
     assert "deleted" not in "".join(seen["declined"])
     assert seen["color"] == "lavender"
-    assert (seen["turnsAfterDrop"], seen["toolsAfterDrop"]) == (6, 1)
+    assert (seen["turnsAfterDrop"], seen["toolsAfterDrop"]) == (7, 1)
     assert seen["canSayMore"]
     assert seen["turnsOfNewThread"] == 0
     snippets = seen["snippets"]

@@ -12,7 +12,7 @@ import msgspec
 
 from awaken import Agent, AgentRuntime
 from awaken.contracts.dispatch import Claim, InputMode, RunDispatch
-from awaken.contracts.events import AgentEvent
+from awaken.contracts.events import AgentEvent, ToolCallDone
 from awaken.contracts.inference import InferenceRequest
 from awaken.contracts.messages import Message, Role, user
 from awaken.contracts.runs import RunRecord, RunRequest, RunResult
@@ -199,7 +199,10 @@ def _message(message: Message) -> dict[str, Any]:
 
 def _event(event: AgentEvent) -> dict[str, Any]:
     ids = ("message_id", "ticket_id", "identity")
-    return _without(msgspec.to_builtins(event), *ids, "duration_ms")
+    told = _without(msgspec.to_builtins(event), *ids, "duration_ms")
+    if isinstance(event, ToolCallDone) and event.result.suspension is not None:
+        told["result"]["suspension"]["suspension"].pop("id")
+    return told
 
 
 def _record(record: RunRecord | None) -> dict[str, Any]:

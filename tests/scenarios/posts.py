@@ -12,7 +12,7 @@ from awaken.contracts.messages import Message, Role, ToolCall, as_blocks, user
 from awaken.contracts.queries import DispatchQuery
 from awaken.contracts.runs import RunRecord, RunRequest, Waiting, WaitingReason
 from awaken.contracts.storage import Commit, CommitReceipt
-from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.suspension import Asks, Ticket, ToolCallResume
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.mailbox import Mailbox
 from awaken.mailbox.receipts import SubmitReceipt
@@ -114,6 +114,7 @@ class Post:
                     run_id=run_id,
                     call_id=call.id,
                     tool_name="ask",
+                    asks=Asks.ANSWER,
                 )
                 for call in asked
             ),

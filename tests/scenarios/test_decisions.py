@@ -72,7 +72,7 @@ def test_a_hundred_equal_decisions_are_one_execution_and_a_hundred_equal_receipt
     simulate(scenario, seeds=range(20))
 
 
-@pytest.mark.parametrize("answers", [("yes", "yes"), ("yes", "no")], ids=["equal", "different"])
+@pytest.mark.parametrize("answers", [("yes", "yes"), ("yes", "sure")], ids=["equal", "different"])
 def test_processes_that_race_to_decide_execute_once(answers: tuple[str, str]) -> None:
     async def scenario() -> None:
         asking = Asking()
@@ -244,14 +244,14 @@ def test_a_rule_added_meanwhile_wins_over_an_approval() -> None:
     simulated(scenario)
 
 
-@pytest.mark.parametrize("target", ["ticket", "suspend_call_1", "call_1"])
-def test_frontend_tools_are_answered_by_ticket_suspension_or_call(target: str) -> None:
+@pytest.mark.parametrize("target", ["ticket", "call_1"])
+def test_frontend_tools_are_answered_by_ticket_or_call(target: str) -> None:
     async def scenario() -> None:
         world = World([ToolCalls([("pick", {"from": "rgb"})]), "bye"])
         pick = ToolDescriptor(id="pick", parameters={"type": "object"})
         story = await world.tell(frontend_tools=[pick])
         (ticket,) = await world.runtime.tickets("t")
-        assert (ticket.arguments, ticket.suspension.id) == ({"from": "rgb"}, "suspend_call_1")
+        assert (ticket.arguments, ticket.suspension.id) == ({"from": "rgb"}, ticket.ticket_id)
         named = ticket.ticket_id if target == "ticket" else target
         decision = ToolCallResume(decision_id="x", result={"color": "red"})
         request = RunRequest(thread_id="t", decisions=((named, decision),))

@@ -60,7 +60,7 @@ def test_a_parent_waits_with_its_delegate_and_holds_nobody(
             child = await child_of(rt, waiting.run_id)
             assert (waiting.status, child.status) == (RunStatus.WAITING, RunStatus.WAITING)
             (ticket,) = waiting.tickets
-            assert ticket.suspension.id == f"delegate_run:{child.run_id}"
+            assert ticket.topic == f"delegate_run:{child.run_id}"
             assert ticket.suspension.action == "agent_delegate:suspended"
             assert ticket.resume_mode is ResumeMode.PASS_DECISION_TO_TOOL
             question = await ticket_on(rt, child.thread_id)
@@ -107,7 +107,7 @@ def test_a_decision_on_the_call_is_passed_on_to_the_delegate(
             await told(rt, waiting.run_id, "yes")
             assert (await rt.get_run(waiting.run_id)).usage.total_tokens == 4 * 30
             with pytest.raises(AlreadyDecided):
-                await rt.decide(ticket.ticket_id, result="no", decision_id="d2")
+                await rt.decide(ticket.ticket_id, result="later", decision_id="d2")
 
     asyncio.run(scenario())
 
@@ -132,8 +132,8 @@ def test_an_answer_is_not_given_to_a_question_that_came_later(
             assert renewed.ticket_id != shown.ticket_id
             assert renewed.suspension.parameters["ticket_ids"] == [second.ticket_id]
             assert (await ticket_on(rt, child.thread_id)).ticket_id == second.ticket_id
-            await rt.decide(renewed.ticket_id, result="no")
-            await told(rt, waiting.run_id, "no")
+            await rt.decide(renewed.ticket_id, result="later")
+            await told(rt, waiting.run_id, "later")
 
     asyncio.run(scenario())
 

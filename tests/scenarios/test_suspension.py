@@ -236,7 +236,8 @@ def test_one_call_may_suspend_again_and_again_and_nothing_is_asked_twice(
         ):
             (ticket,) = await world.runtime.tickets("t")
             assert ticket.question == question
-            await another_process(world, **agent).runtime.decide(ticket.ticket_id, result=answer)
+            said = True if question[0] else answer
+            await another_process(world, **agent).runtime.decide(ticket.ticket_id, result=said)
             await asyncio.sleep(1)
         assert (await finished(world)).termination == NaturalEnd()
         # Whoever lets the call pass the gate has not answered what the tool asks.
@@ -257,7 +258,7 @@ def test_whoever_edits_a_call_does_not_answer_for_those_who_approved_it() -> Non
         world = World([ToolCalls([("survey", {"topic": "x"})]), "bye"], **agent)
         await world.tell()
         questions = []
-        for decision in ({}, {"result": "mine", "arguments": {"topic": "y"}}, {"result": "fine"}):
+        for decision in ({}, {"result": "mine", "arguments": {"topic": "y"}}, {"result": "ok"}):
             (ticket,) = await world.runtime.tickets("t")
             questions.append((ticket.question[1], ticket.arguments["topic"]))
             await world.runtime.decide(ticket.ticket_id, **decision)

@@ -151,7 +151,7 @@ def test_a_decision_counts_up_to_the_deadline_and_the_deadline_after_it(
         (ticket,) = await waiting(truth, 1)
         assert ticket.expires_at is not None
         await asyncio.sleep((ticket.expires_at - await truth.now_ms() + late_ms) / 1000)
-        given = ToolCallResume(decision_id="d", result="x", decided_by="boss")
+        given = ToolCallResume(decision_id="d", result=True, decided_by="boss")
         outcome, _, _ = await asyncio.gather(
             node.mailbox.decide([(ticket.ticket_id, given)]),
             asyncio.sleep(0.001),

@@ -116,7 +116,8 @@ def test_a_permission_is_given_or_refused() -> None:
 
 UNCLEAR = (
     (WIPES, [{"text": "maybe"}], "message.parts"),
-    (WIPES, [{"data": {"approved": "yes"}}], "message.parts[0].data.approved"),
+    (WIPES, [{"data": {"approved": "maybe"}}], "message.parts[0].data"),
+    (WIPES, [{"data": {"remember": "thread"}}], "message.parts[0].data.approved"),
     (WIPES, [{"data": {"approved": True, "callId": "x"}}], "message.parts[0].data.callId"),
     (ASKS, [{"text": "  "}], "message.parts"),
     (BOTH, [{"text": "yes"}], "message.parts"),
@@ -186,7 +187,15 @@ def test_several_questions_are_answered_one_by_one_or_together() -> None:
             assert ended["status"]["state"] == "TASK_STATE_COMPLETED"
             task = await caller.send("three")
             assert task["status"]["state"] == "TASK_STATE_AUTH_REQUIRED"
-            ended = await caller.send("approve", taskId=task["id"])
+            body = sending("approve", taskId=task["id"])
+            status, refused = await caller.rest("POST", "/message:send", body)
+            assert (status, *violations(refused)) == (400, "message.parts")
+            *_, data = task["status"]["message"]["parts"]
+            answers = [
+                {"data": {"ticketId": it["ticketId"], "approved": True}}
+                for it in data["data"]["questions"]
+            ]
+            ended = await caller.send("approve", taskId=task["id"], parts=answers)
             assert ended["status"]["state"] == "TASK_STATE_COMPLETED"
 
     asyncio.run(scenario())

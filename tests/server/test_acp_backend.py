@@ -159,7 +159,11 @@ def test_a_permission_is_a_ticket(tmp_path: Path) -> None:
         assert (result.status, result.text) == (BackendRunStatus.COMPLETED, "o-allow_once")
         ((call, ticket),) = decider.asked
         assert (call.name, call.arguments) == ("acp_permission_delete", {"path": "/x"})
-        assert (ticket.pending.id, ticket.suspension.id) == (call.id, call.id)
+        assert (ticket.pending.id, ticket.suspension.id, ticket.asked) == (
+            call.id,
+            "",
+            "permission",
+        )
         assert ticket.suspension.message == "Erase /x"
         assert ticket.resume_mode is ResumeMode.PASS_DECISION_TO_TOOL
         assert not ticket.is_question

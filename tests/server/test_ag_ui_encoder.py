@@ -190,7 +190,7 @@ def test_every_question_that_is_open_is_an_interrupt_of_its_own() -> None:
     answered = ToolCallResumed(target_id="7", result=1)
     outcome = encoded(START, *asks, client_call, answered, finish(Suspended()))[-1]["outcome"]
     told = outcome["interrupts"]
-    assert [it["id"] for it in told] == ["own", "2", "3", "4", "5", "6"]
+    assert [it["id"] for it in told] == ["1", "2", "3", "4", "5", "6"]
     assert [it["toolCallId"] for it in told] == ["1", "2", "3", "4", "5", "6"]
     assert told[0]["reason"] == "tool_approval"
     assert told[0]["expiresAt"] == "1970-01-01T00:00:01+00:00"

@@ -267,10 +267,12 @@ def test_bad_requests_are_refused_and_nothing_is_stored() -> None:
                 {"messages": [said("x")], "tools": 3},
                 {"messages": [{"role": "user", "content": [{"type": "smell"}]}]},
                 {"messages": [said("x")], "resume": {"payload": 1}},
-                {"messages": [said("x")], "resume": [{"interruptId": "x", "status": "maybe"}]},
             ]
             for body in odd:
                 assert (await it.refused(**body))[0] == 422, body
+            maybe = [{"interruptId": "x", "status": "maybe"}]
+            told = await it.refused(messages=[said("x")], resume=maybe)
+            assert told == (400, "invalid_decision")
             for tool_ in ({"name": " "}, {"name": "x", "parameters": {"type": "banana"}}):
                 told = await it.refused(messages=[said("x")], tools=[tool_])
                 assert told == (400, "invalid_input"), tool_
@@ -344,20 +346,23 @@ def test_several_interrupts_are_all_told_and_answered_by_a_list() -> None:
         async with world(ToolCalls(ASKED), "All asked.") as it:
             outcome = ending(await it.run(threadId="t", messages=[said("go")]))
             assert outcome["type"] == "interrupt"
-            assert [(i["id"], i["message"], i["reason"]) for i in outcome["interrupts"]] == [
+            asked = outcome["interrupts"]
+            assert [(i["toolCallId"], i["message"], i["reason"]) for i in asked] == [
                 ("call_1", "one", "tool:ask"), ("call_2", "two", "tool:ask"),
                 ("call_3", "three", "tool:ask"),
             ]  # fmt: skip
+            assert [i["id"] for i in asked] == [i.ticket_id for i in await it.runtime.tickets("t")]
             first = outcome["interrupts"][0]
             assert (first["toolCallId"], first["responseSchema"]) == ("call_1", {"title": "Answer"})
-            assert first["metadata"] == {"toolName": "ask", "parameters": {"what": "one"}}
+            told = {"toolName": "ask", "parameters": {"what": "one"}, "asks": "either"}
+            assert first["metadata"] == told
             resume = [
-                ResumeEntry(interrupt_id="call_1", status="resolved", payload={"yes": 1}),
-                ResumeEntry(interrupt_id="call_2", status="cancelled"),
+                ResumeEntry(interrupt_id=first["id"], status="resolved", payload={"yes": 1}),
+                ResumeEntry(interrupt_id=asked[1]["id"], status="cancelled"),
                 ResumeEntry(interrupt_id="call_3", status="resolved", payload={"approved": False}),
             ]
-            told = [entry.model_dump(mode="json", by_alias=True) for entry in resume]
-            frames = await it.run(threadId="t", runId="r2", resume=told)
+            entries = [entry.model_dump(mode="json", by_alias=True) for entry in resume]
+            frames = await it.run(threadId="t", runId="r2", resume=entries)
             assert ending(frames) == {"type": "success"}
             answers = [content for role, content in Client().read(frames).texts if role == "tool"]
             assert answers[0] == 'one: {"yes": 1}'
@@ -375,7 +380,7 @@ def test_interrupts_that_are_left_open_are_told_again() -> None:
             frames = await it.run(threadId="t", resume=answer)
             assert frames[0].data["runId"] == started[0].data["runId"]
             (left,) = ending(frames)["interrupts"]
-            assert left["id"] == "call_1"
+            assert left["toolCallId"] == "call_1"
             assert await it.refused(threadId="t", resume={"interruptId": "nobody"}) == (
                 404,
                 "unknown_ticket",
@@ -415,7 +420,7 @@ def test_questions_and_calls_to_the_client_are_kept_apart() -> None:
         calls = ToolCalls([("ask", {"what": "may I"}), ("show", {})])
         async with world(calls, "Done.") as it:
             outcome = ending(await it.run(threadId="t", messages=[said("go")], tools=[SHOW]))
-            assert [i["id"] for i in outcome["interrupts"]] == ["call_1"]
+            assert [i["toolCallId"] for i in outcome["interrupts"]] == ["call_1"]
             forged = {"role": "tool", "toolCallId": "call_1", "content": "yes"}
             assert await it.refused(threadId="t", messages=[forged]) == (400, "invalid_input")
             result = {"role": "tool", "toolCallId": "call_2", "content": "ok"}

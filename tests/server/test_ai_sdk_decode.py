@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from awaken.contracts.content import Audio, Base64Source, Document, Image, Text, UrlSource, Video
+from awaken.contracts.decision_errors import InvalidDecision
 from awaken.contracts.messages import Role, Visibility
-from awaken.contracts.suspension import DecisionAction, Suspension, Ticket
+from awaken.contracts.suspension import ResumeMode, Suspension, Ticket
 from awaken.protocols.ai_sdk.decode import (
     context_messages,
     decisions_of,
@@ -27,6 +28,14 @@ TICKETS = (
         call_id="c2",
         tool_name="add",
         suspension=Suspension(id="s2"),
+    ),
+    Ticket(
+        ticket_id="k3",
+        thread_id="t",
+        run_id="r",
+        call_id="c3",
+        tool_name="pick",
+        resume_mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT,
     ),
 )
 
@@ -126,14 +135,20 @@ def test_a_malformed_file_is_refused(url: str) -> None:
 def test_each_state_of_a_call_that_waits_is_a_decision(kind: str) -> None:
     call = {"type": kind, "toolCallId": "c1"}
     no = {"id": "k1", "approved": False, "reason": "no"}
-    assert decided({**call, "state": "output-available", "output": 3}) == {"k1": ("resume", 3)}
-    assert decided({**call, "state": "output-error", "errorText": "x"}) == {
-        "k1": ("resume", {"error": "x"})
+    own = {"type": kind, "toolCallId": "c3"}
+    assert decided({**own, "state": "output-available", "output": 3}) == {"k3": ("resume", 3)}
+    assert decided({**own, "state": "output-error", "errorText": "x"}) == {
+        "k3": ("resume", {"error": "x"})
     }
-    assert decided({**call, "state": "output-denied"}) == {"k1": ("cancel", {"approved": False})}
+    # An output is no permission.
+    for output in (3, "yes", True, {"approved": True}):
+        assert decided({**call, "state": "output-available", "output": output}) == {}
+    assert decided({**call, "state": "output-denied"}) == {"k1": ("resume", {"approved": False})}
     assert decided({**call, "state": "approval-responded", "approval": no}) == {
-        "k1": ("cancel", no)
+        "k1": ("resume", no)
     }
+    denied = {**own, "state": "approval-responded", "approval": {"approved": False}}
+    assert decided(denied) == {"k3": ("cancel", {"approved": False})}
     yes = {"id": "k1", "approved": True}
     assert decided({**call, "state": "approval-responded", "approval": yes}) == {
         "k1": ("resume", yes)
@@ -142,17 +157,22 @@ def test_each_state_of_a_call_that_waits_is_a_decision(kind: str) -> None:
 
 def test_an_approval_is_found_by_its_own_id_else_by_the_call() -> None:
     part = {"type": "tool-add", "toolCallId": "c1", "state": "approval-responded"}
-    assert decided({**part, "approval": {"id": "k2", "approved": True}}).keys() == {"k2"}
-    assert decided({**part, "approval": {"id": "s2", "approved": True}}).keys() == {"k2"}
+    assert decided({**part, "approval": {"id": "k1", "approved": True}}).keys() == {"k1"}
     assert decided({**part, "approval": {"approved": True}}).keys() == {"k1"}
+    assert decided({**part, "approval": {"id": "s2", "approved": True}}) == {}
+    with pytest.raises(InvalidDecision):
+        decided({**part, "approval": {"id": "k2", "approved": True}})
+    answer = {"type": "tool-pick", "toolCallId": "c3", "state": "approval-responded"}
+    with pytest.raises(InvalidDecision):
+        decided({**answer, "approval": {"approved": "no"}})
     # What was asked before is not what is asked now.
     assert decided({**part, "approval": {"id": "old", "approved": True}}) == {}
 
 
 def test_the_later_part_wins_also_when_it_decides_nothing() -> None:
-    part = {"type": "tool-add", "toolCallId": "c1", "state": "output-available"}
-    assert decided({**part, "output": 1}, {**part, "output": 2}) == {"k1": ("resume", 2)}
-    asked = {"type": "tool-add", "toolCallId": "c1", "state": "approval-requested"}
+    part = {"type": "tool-pick", "toolCallId": "c3", "state": "output-available"}
+    assert decided({**part, "output": 1}, {**part, "output": 2}) == {"k3": ("resume", 2)}
+    asked = {"type": "tool-pick", "toolCallId": "c3", "state": "approval-requested"}
     assert decided({**part, "output": 1}, asked) == {}
 
 
@@ -187,7 +207,7 @@ def test_only_assistants_carry_decisions() -> None:
 def test_decisions_have_no_id_of_the_clients_making() -> None:
     part = {"type": "tool-add", "toolCallId": "c1", "state": "output-denied"}
     (decision,) = decisions_of([ui("assistant", part)], TICKETS).values()
-    assert (decision.decision_id, decision.action) == ("", DecisionAction.CANCEL)
+    assert (decision.decision_id, decision.result) == ("", {"approved": False})
 
 
 def test_the_clients_state_is_one_hidden_message() -> None:

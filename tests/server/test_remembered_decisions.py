@@ -100,7 +100,7 @@ async def a2a(session: Session, url: str, ticket: Any, *, allow: bool) -> Any:
 async def responses(session: Session, url: str, ticket: Any, *, allow: bool) -> Any:
     answer = {
         "type": "mcp_approval_response",
-        "approval_request_id": f"{ticket.call_id}~{ticket.run_id}",
+        "approval_request_id": f"{ticket.ticket_id}~{ticket.run_id}",
         "approve": allow,
         "remember": "thread",
     }

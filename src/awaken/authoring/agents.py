@@ -54,6 +54,8 @@ class Agent:
     budgets: Sequence[Budget] = field(kw_only=True, default=())
     """What a run, a thread or a tenant may spend with this agent."""
     parallel_tools: bool = field(kw_only=True, default=True)
+    frontend_tools_may_replace: bool = field(kw_only=True, default=False)
+    """Whether a client's tool takes the place of one of the agent's with the same name."""
     allowed_tools: Sequence[str] | None = field(kw_only=True, default=None)
     excluded_tools: Sequence[str] | None = field(kw_only=True, default=None)
     delegates: Sequence[str] = field(kw_only=True, default=())
@@ -98,6 +100,7 @@ def _spec(agent: Agent) -> AgentSpec:
         "stop_conditions": agent.stop,
         "budgets": agent.budgets,
         "parallel_tools": agent.parallel_tools,
+        "frontend_tools_may_replace": agent.frontend_tools_may_replace,
         "delegates": agent.delegates,
         "endpoint": agent.endpoint,
         "sections": _sections(agent),

@@ -16,7 +16,13 @@ from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
 from awaken.contracts.errors import UsageError
 from awaken.contracts.specs import AgentSpec
 from awaken.contracts.sub_runs import Delegation
-from awaken.contracts.suspension import PendingToolCall, ResumeMode, SuspendTicket, Suspension
+from awaken.contracts.suspension import (
+    Asks,
+    PendingToolCall,
+    ResumeMode,
+    SuspendTicket,
+    Suspension,
+)
 from awaken.contracts.tool_context import ProgressStatus, ToolContext
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 
@@ -145,9 +151,10 @@ def _payload(answer: BackendRunResult) -> dict[str, Any]:
 def _ticket(answer: BackendRunResult, prompt: str, ctx: ToolContext) -> SuspendTicket:
     call_id = ctx.call_id.strip() or ctx.tool_name
     reason = answer.status.status_reason(answer.termination)
+    asked = answer.tickets[0].suspension if len(answer.tickets) == 1 else Suspension()
     return SuspendTicket(
         suspension=Suspension(
-            id=f"delegate_run:{answer.run_id}" if answer.run_id else f"delegate_tool:{call_id}",
+            id=f"delegate_run:{answer.run_id}" if answer.run_id else "delegate_tool",
             action=f"agent_delegate:{reason}",
             message=answer.message or reason.replace("_", " "),
             parameters={
@@ -157,10 +164,25 @@ def _ticket(answer: BackendRunResult, prompt: str, ctx: ToolContext) -> SuspendT
                 "tool_call_id": call_id,
                 **_questions(answer),
             },
+            response_schema=asked.response_schema,
+            choices=asked.choices,
         ),
         pending=PendingToolCall(id=call_id, name=ctx.tool_name, arguments={"prompt": prompt}),
         resume_mode=ResumeMode.PASS_DECISION_TO_TOOL,
+        asks=asks_of_delegate(answer),
     )
+
+
+def asks_of_delegate(answer: BackendRunResult) -> Asks:
+    """What a delegate wants to hear: it is told what is decided on its caller's ticket."""
+    match answer.tickets:
+        case ():
+            # It waits for a message, and is told whatever is said.
+            return Asks.ANSWER
+        case (asked,):
+            return asked.asked
+        case _:
+            return Asks.EITHER
 
 
 def _questions(answer: BackendRunResult) -> dict[str, Any]:

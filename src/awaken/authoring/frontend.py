@@ -41,7 +41,6 @@ class FrontEndTool:
         tool_id = self.descriptor.id
         return SuspendTicket(
             suspension=Suspension(
-                id=f"suspend_{context.call_id.strip() or tool_id}",
                 action=f"tool:{tool_id}",
                 parameters=arguments,
             ),

@@ -26,6 +26,7 @@ class DecisionOptions(TypedDict, total=False):
     decision_id: str
     decided_by: str
     remember: Remember | Mapping[str, Any] | str
+    arguments_hash: str
 
 
 class NamedDecision(DecisionOptions, total=False):
@@ -35,7 +36,7 @@ class NamedDecision(DecisionOptions, total=False):
 
 
 _OPTIONS = ("action", *DecisionOptions.__annotations__)
-_TEXTS = ("reason", "decision_id", "decided_by")
+_TEXTS = ("reason", "decision_id", "decided_by", "arguments_hash")
 
 
 def named_decisions(
@@ -87,6 +88,7 @@ def decision_on(
         arguments=decision.get("arguments"),
         decided_by=decision.get("decided_by"),
         remember=remember,
+        arguments_hash=decision.get("arguments_hash"),
         updated_at=now_ms,
     )
 

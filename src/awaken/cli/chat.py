@@ -1,14 +1,19 @@
 """A conversation in the terminal: events in, text out, tickets answered by the person."""
 
 import sys
+from typing import cast
 
 import typer
 
 from awaken.bootstrap.agent_runtime import AgentRuntime
+from awaken.bootstrap.decisions import DecisionOptions
 from awaken.contracts.deltas import TextDelta
+from awaken.contracts.errors import InvalidInput
 from awaken.contracts.events import AgentEvent, RunFinish, ToolCallDone, ToolCallReady
 from awaken.contracts.lifecycle import Failed, Stopped, reason_text
 from awaken.contracts.suspension import Ticket, ToolCallOutcome
+
+from .asking import ask_ticket
 
 WELCOME = "You talk to '{agent}'. An empty line or Ctrl-D ends the conversation."
 
@@ -38,14 +43,26 @@ async def answer(
 async def _settle(runtime: AgentRuntime, tickets: tuple[Ticket, ...]) -> None:
     for ticket in tickets:
         typer.echo(f"\n[{ticket.tool_name}] {ticket.suspension.message or ticket.arguments}")
-        given = _line("answer (empty declines)> ")
-        if given:
-            await runtime.decide(ticket.ticket_id, result=given)
-        else:
-            await runtime.decide(ticket.ticket_id, "cancel")
+        while not await _decide(runtime, ticket):
+            pass
     result = await runtime.wait(tickets[0].run_id)
     if result.text:
         typer.echo(result.text)
+
+
+async def _decide(runtime: AgentRuntime, ticket: Ticket) -> bool:
+    """Ask a person; False when the answer does not fit, and has to be given again."""
+    given = ask_ticket(ticket, _answer_line, typer.echo)
+    # Absent ones are left out: what is said is taken for an answer.
+    said = {"result": given.result, "remember": given.remember}
+    options: DecisionOptions = {"arguments_hash": ticket.decided_hash}
+    options |= cast("DecisionOptions", {name: it for name, it in said.items() if it is not None})
+    try:
+        await runtime.decide(ticket.ticket_id, given.action, **options)
+    except InvalidInput as error:
+        typer.echo(str(error))
+        return False
+    return True
 
 
 def _show(event: AgentEvent) -> None:
@@ -67,5 +84,10 @@ def _show(event: AgentEvent) -> None:
 
 
 def _line(prompt: str) -> str:
+    return (_answer_line(prompt) or "").strip()
+
+
+def _answer_line(prompt: str) -> str | None:
+    """A line of the terminal; None at its end."""
     typer.echo(prompt, nl=False)
-    return sys.stdin.readline().strip()
+    return sys.stdin.readline() or None

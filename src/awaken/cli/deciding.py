@@ -58,7 +58,10 @@ async def decide(  # noqa: PLR0913 - typer makes an option of each parameter
     except UnknownTicket as error:
         message = f"Ticket '{ticket}' does not exist; `awaken tickets list` shows the open ones."
         raise UnknownTicket(message, ticket_id=ticket) from error
-    done = "goes on" if goes_on else "is given up"
+    decided = await desk.store.find_ticket(ticket)
+    # A result that says no declines as well.
+    taken = decided.decision.action if decided is not None and decided.decision else action
+    done = "goes on" if taken is DecisionAction.RESUME else "is given up"
     text = (
         f"Decided: the call of ticket '{plain(ticket)}' {done}, in run '{plain(receipt.run_id)}'."
     )

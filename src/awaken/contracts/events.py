@@ -78,6 +78,10 @@ class ToolCallResumed(Event, frozen=True, kw_only=True, tag="tool_call_resumed")
     target_id: str
     message_id: str = always("")
     result: Any = always(None)
+    is_declined: bool = False
+    """Whether it was decided that the call is not to be made."""
+    ticket_id: str | None = None
+    """What it had waited on."""
 
 
 class ToolCallCancel(Event, frozen=True, kw_only=True, tag="tool_call_cancel"):

@@ -129,6 +129,8 @@ class AgentSpec(StrictRecord, frozen=True, kw_only=True):
     """What a run, a thread or a tenant may spend with this agent."""
     parallel_tools: bool = True
     """Run the calls of one step side by side; otherwise one after another."""
+    frontend_tools_may_replace: bool = False
+    """Whether a client's tool takes the place of one of the agent's with the same name."""
     endpoint: RemoteEndpoint | None = None
     delegates: tuple[str, ...] = ()
     sections: dict[str, Any] = {}

@@ -1,5 +1,6 @@
 """Suspended tool calls: tickets that wait for a decision from outside."""
 
+import hashlib
 from enum import StrEnum
 from typing import Any
 
@@ -16,6 +17,10 @@ Question = tuple[str, str, str]
 """Who asks, what for, and under which id of their own."""
 
 
+DEADLINE = "deadline"
+"""Who has decided when nobody did before the deadline."""
+
+
 class ResumeMode(StrEnum):
     """What a decision means for the suspended call."""
 
@@ -25,6 +30,17 @@ class ResumeMode(StrEnum):
     """The decision's payload is the tool's result; the tool is not run."""
     PASS_DECISION_TO_TOOL = "pass_decision_to_tool"
     """Run the tool with the decision in its context."""
+
+
+class Asks(StrEnum):
+    """What a ticket wants to hear, which says how a decision's payload is read."""
+
+    PERMISSION = "permission"
+    """Whether the call may go on: a clear yes or no, and nothing else."""
+    ANSWER = "answer"
+    """Data, whatever it is: only the action `cancel` declines."""
+    EITHER = "either"
+    """A clear yes or no counts as one; everything else is data for the tool."""
 
 
 class DecisionAction(StrEnum):
@@ -38,10 +54,13 @@ class Suspension(Record, frozen=True, kw_only=True):
     """Why a call waits and what it asks for."""
 
     id: str = always("")
+    """On a ticket that ticket's id; before, what tells two questions of one asker apart."""
     action: str = always("")
     message: str = ""
     parameters: Any = None
     response_schema: dict[str, Any] | None = None
+    choices: dict[str, bool] | None = None
+    """The names of the ways to decide, and whether each of them lets the call go on."""
 
 
 class PendingToolCall(Record, frozen=True, kw_only=True):
@@ -66,6 +85,15 @@ class SuspendTicket(Record, frozen=True, kw_only=True):
     """Who may decide; absent means anybody who may decide at all."""
     asked_by: str = ""
     """The plugin whose gate asks, filled in by the runtime; blank when the tool itself asks."""
+    asks: Asks | None = None
+    """What it wants to hear; absent, its mode and its schema say so."""
+    hears_refusal: bool = False
+    """Whether the tool is run to hear that it was declined; else it is not run then."""
+
+    @property
+    def asked(self) -> Asks:
+        """What it wants to hear."""
+        return self.asks or _asked(self)
 
     @property
     def is_question(self) -> bool:
@@ -91,6 +119,8 @@ class ToolCallResume(Record, frozen=True, kw_only=True):
     decided_by: str | None = None
     remember: Remember | None = None
     """Whether it answers later calls as well; heeded by whoever asked."""
+    arguments_hash: str | None = None
+    """What the decider has seen; refused when the ticket holds other arguments."""
     updated_at: int = always(0)
 
     def is_same(self, other: "ToolCallResume | None") -> bool:
@@ -129,8 +159,23 @@ class Ticket(Record, frozen=True, kw_only=True):
     """Questions on the same call that were decided before this one."""
     held: ToolCallResume | None = None
     """An earlier decision that the tool has not heard yet, because a gate asks in between."""
+    asks: Asks | None = None
+    """What it wants to hear; absent on tickets that were opened before they said so."""
+    topic: str | None = None
+    """What the asker calls its question; absent on tickets whose suspension has it as its id."""
+    arguments_hash: str = ""
+    """Stands for the tool and the arguments that are decided on."""
+    hears_refusal: bool = False
+    """Whether the tool is run to hear that it was declined; else it is not run then."""
     created_at: int = 0
     updated_at: int = 0
+
+    @property
+    def asked(self) -> Asks:
+        """What it wants to hear."""
+        if self.asks is not None:
+            return self.asks
+        return Asks.PERMISSION if self.held else _asked(self)
 
     @property
     def is_question(self) -> bool:
@@ -141,7 +186,22 @@ class Ticket(Record, frozen=True, kw_only=True):
     @property
     def question(self) -> Question:
         """What is asked; two tickets of one call with the same question ask the same."""
-        return (self.asked_by, self.suspension.action, self.suspension.id)
+        topic = self.topic
+        if topic is None:
+            # Gates used to make the id from the call's, which is the same for all their questions.
+            is_derived = self.suspension.id in (f"perm_{self.call_id}", f"guard_{self.call_id}")
+            topic = "" if self.asked_by and is_derived else self.suspension.id
+        return (self.asked_by, self.suspension.action, topic)
+
+    @property
+    def tells_refusal(self) -> bool:
+        """Whether the tool is run with a refusal: it has asked, and not somebody in between."""
+        return self.hears_refusal and not self.asked_by
+
+    @property
+    def decided_hash(self) -> str:
+        """What stands for the tool and the arguments that are decided on."""
+        return self.arguments_hash or hash_call(self.tool_name, self.arguments)
 
 
 class ToolCallState(Record, frozen=True, kw_only=True):
@@ -165,7 +225,7 @@ class ToolCallState(Record, frozen=True, kw_only=True):
             call_id=ticket.call_id,
             tool_name=ticket.tool_name,
             arguments=ticket.arguments,
-            status=_status_of(ticket.decision),
+            status=_status_of(ticket),
             updated_at=ticket.updated_at,
             resume_mode=ticket.resume_mode,
             ticket_id=ticket.ticket_id,
@@ -175,10 +235,28 @@ class ToolCallState(Record, frozen=True, kw_only=True):
         )
 
 
-def _status_of(decision: ToolCallResume | None) -> ToolCallStatus:
-    if decision is None:
+def hash_call(tool_name: str, arguments: Any) -> str:
+    """What stands for a tool and its arguments; equal ones have equal hashes."""
+    data = msgspec.json.encode([tool_name, arguments], order="sorted")
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _asked(ticket: SuspendTicket | Ticket) -> Asks:
+    """What a ticket wants to hear that does not say so itself."""
+    if ticket.resume_mode is ResumeMode.USE_DECISION_AS_TOOL_RESULT:
+        return Asks.ANSWER
+    schema = ticket.suspension.response_schema
+    # One without a type fits everything: it only describes what else may be said.
+    if schema is not None and "type" in schema:
+        return Asks.EITHER if ticket.asked_by else Asks.ANSWER
+    is_replayed = ticket.resume_mode is ResumeMode.REPLAY_TOOL_CALL
+    return Asks.PERMISSION if is_replayed else Asks.EITHER
+
+
+def _status_of(ticket: Ticket) -> ToolCallStatus:
+    if ticket.decision is None:
         return ToolCallStatus.SUSPENDED
-    is_resumed = decision.action is DecisionAction.RESUME
+    is_resumed = ticket.decision.action is DecisionAction.RESUME or ticket.tells_refusal
     return ToolCallStatus.RESUMING if is_resumed else ToolCallStatus.CANCELLED
 
 

@@ -31,6 +31,7 @@ from .state import (
 )
 from .sub_runs import SubRuns, TaskFunction
 from .suspension import (
+    Asks,
     PendingToolCall,
     ResumeMode,
     SuspendTicket,
@@ -227,7 +228,7 @@ class ToolContext:
         """Ask for an effect after the call's result is committed."""
         self._command = self._command.emit(spec, payload)
 
-    def suspend(
+    def suspend(  # noqa: PLR0913 - what people write in one call
         self,
         message: str = "",
         *,
@@ -236,8 +237,12 @@ class ToolContext:
         mode: ResumeMode = ResumeMode.PASS_DECISION_TO_TOOL,
         response_schema: dict[str, Any] | None = None,
         suspension_id: str = "",
+        asks: Asks | None = None,
     ) -> SuspendTicket:
-        """Return a ticket; `return ctx.suspend(...)` from a tool suspends the call."""
+        """Return a ticket; `return ctx.suspend(...)` from a tool suspends the call.
+
+        `asks` says how an answer is read: as a permission, as data, or as either of them.
+        """
         return SuspendTicket(
             suspension=Suspension(
                 id=suspension_id,
@@ -248,6 +253,7 @@ class ToolContext:
             ),
             pending=PendingToolCall(id=self.call_id, name=self.tool_name, arguments=parameters),
             resume_mode=mode,
+            asks=None if asks is None else Asks(asks),
         )
 
     def report_activity(self, activity_type: str, content: Any) -> None:

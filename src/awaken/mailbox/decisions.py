@@ -11,9 +11,9 @@ from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import CommitUnknown, InvalidInput, UnknownRun, UnknownTicket
 from awaken.contracts.runs import DecisionReceipt, RunRecord, RunRequest
 from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.ticket_names import find_ticket
 from awaken.runtime.admission import check_id
 from awaken.runtime.deciding import receipts_of, resuming, write_decisions
-from awaken.runtime.resume import find_ticket
 
 from .services import MailboxServices
 from .submissions import continuation, digest
@@ -88,11 +88,11 @@ class Decider:
         return await write_decisions(self._store, self._services.clock, named, then)
 
     async def _ticket(self, run: RunRecord, target: str) -> Ticket:
-        """The ticket of an id; inside a run its call and its suspension name it as well."""
+        """The ticket of an id; inside a run its call names it as well, if only one is open."""
         ticket = await self._store.find_ticket(target)
         if ticket is None:
-            tickets = await self._store.list_tickets(run.thread_id)
-            ticket = find_ticket((it for it in tickets if it.run_id == run.run_id), target)
+            tickets = await self._store.list_run_tickets(run.thread_id, run.run_id)
+            ticket = find_ticket(tickets, target)
         if ticket.run_id != run.run_id:
             raise UnknownTicket(ticket_id=target)
         return ticket

@@ -39,7 +39,7 @@ from .inbox import Inbox
 from .journal import Journal
 from .recovery import latest_turn, restore
 from .resolution.registry import RegistryHandle, RegistrySnapshot
-from .resolution.resolver import DEFAULT_AGENT, ResolvedAgent
+from .resolution.resolver import DEFAULT_AGENT, ResolvedAgent, check_frontend_tools
 from .resume import take_decisions
 from .run import Run, Services
 from .state.store import StateStore
@@ -89,6 +89,7 @@ class Admission:
 
         Raises:
             InvalidInput: Naming what is wrong.
+            FrontendToolConflict: A tool of the client has the name of one of the agent's.
             LimitExceeded: A message is too large.
             PluginFailed: A screen failed; the request may not be kept as it was.
         """
@@ -102,10 +103,12 @@ class Admission:
                 DEFAULT_AGENT if checkout is None else _selected_agent(request, checkout, None)
             )
         try:
-            env = self._registry.snapshot().resolve(agent_id).env
+            agent = self._registry.snapshot().resolve(agent_id)
         except AwakenError:
             return request
-        return msgspec.structs.replace(request, messages=tuple(map(env.screened, request.messages)))
+        check_frontend_tools(agent, request.frontend_tools)
+        screened = tuple(map(agent.env.screened, request.messages))
+        return msgspec.structs.replace(request, messages=screened)
 
     async def prepare(self, request: RunRequest, thread_id: str) -> Run:
         """Select the agent and the run, and restore what they need.
@@ -128,6 +131,9 @@ class Admission:
         pinned = self._registry.snapshot()
         agent_id = _selected_agent(request, checkout, previous)
         agent = pinned.resolve(agent_id)
+        if request.dispatch_id is None and request.frontend_tools:
+            # What was queued was checked then; by now it can only be left out.
+            check_frontend_tools(agent, request.frontend_tools)
         # A run that is recovered needs nothing of its backend that it did not need before.
         continues = previous is not None and previous.status is not RunStatus.RUNNING
         check_root_request(agent.backend.capabilities(), agent_id, request, continues=continues)

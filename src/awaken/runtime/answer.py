@@ -15,6 +15,7 @@ from awaken.contracts.events import (
     StreamReset,
     ToolCallCancel,
 )
+from awaken.contracts.identity import derived_id
 from awaken.contracts.inference import (
     Alive,
     BlockStop,
@@ -59,8 +60,8 @@ class Answer:
 
     __slots__ = (
         "_alarm", "_alive_since", "_before", "_blocks", "_calls", "_client", "_is_held", "_refused",
-        "_run", "_shown", "_signatures", "_stop", "_text", "_thinking", "_vendor", "has_begun",
-        "on_begun", "usage",
+        "_renamed", "_run", "_shown", "_signatures", "_stop", "_text", "_thinking", "_used",
+        "_vendor", "has_begun", "on_begun", "usage",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +84,10 @@ class Answer:
         self._calls: dict[str, tuple[str, list[str]]] = {}
         self._refused: dict[str, str] = {}
         """Call ids that no further call may use, and why."""
+        self._renamed: dict[str, str] = {}
+        """The ids of calls whose own id an earlier call of the thread has had."""
+        self._used: frozenset[str] | None = None
+        """The ids of all earlier calls, once one is called."""
         self._signatures: dict[str, str] = {}
         self._stop: StopReason | None = None
         self._vendor: VendorAnswer | None = None
@@ -280,7 +285,9 @@ class Answer:
             case ToolCallStart():
                 self._open_call(event)
             case ToolCallDelta():
-                if event.id in self._calls and event.id not in self._refused:
+                if self._renamed and event.id in self._renamed:
+                    self._take_renamed(event)
+                elif event.id in self._calls and event.id not in self._refused:
                     self._calls[event.id][1].append(event.args_delta)
                     self._emit(event)
             case UsageReport(usage=usage):
@@ -295,7 +302,7 @@ class Answer:
             case ThinkingSignature():
                 self._sign(event)
             case CallSignature(id=call_id, signature=signature):
-                self._signatures[call_id] = signature
+                self._signatures[self._renamed.get(call_id, call_id)] = signature
             case Stop(reason=reason):
                 self._stop = reason
             case VendorAnswer():
@@ -309,14 +316,35 @@ class Answer:
         raise ProviderBroken(message)
 
     def _open_call(self, event: ToolCallStart) -> None:
-        if event.id in self._calls:
+        if event.id in self._calls or event.id in self._renamed:
             # Only the first call of an id counts: two results for one id would be invalid.
             self._refused[event.id] = f"call id '{event.id}' was used twice"
         elif not (event.id and event.name):
             self._refused[event.id] = "a call has no id or no name"
         else:
+            if event.id in self._earlier_ids():
+                # What somebody decides, or sends again, about the earlier call is not about it.
+                # Always the same way: a process that goes on with the run asks the model again.
+                run = self._run
+                new = derived_id(run.identity.run_id, str(run.step), event.id)
+                self._renamed[event.id] = new
+                event = msgspec.structs.replace(event, id=self._renamed[event.id])
             self._calls[event.id] = (event.name, [])
             self._emit(event)
+
+    def _earlier_ids(self) -> frozenset[str]:
+        if self._used is None:
+            said = self._run.messages
+            self._used = frozenset(
+                [call.id for message in said if message.tool_calls for call in message.tool_calls]
+            )
+        return self._used
+
+    def _take_renamed(self, event: ToolCallDelta) -> None:
+        call_id = self._renamed[event.id]
+        if event.id not in self._refused and call_id in self._calls:
+            self._calls[call_id][1].append(event.args_delta)
+            self._emit(msgspec.structs.replace(event, id=call_id))
 
     def _sign(self, event: ThinkingSignature) -> None:
         if self._text:
@@ -331,6 +359,7 @@ class Answer:
             self._emit(ToolCallCancel(id=call_id, name=name, reason=reason))
         self._calls.clear()
         self._refused.clear()
+        self._renamed.clear()
         self._signatures.clear()
 
     def _size(self) -> int:

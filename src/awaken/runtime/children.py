@@ -123,7 +123,9 @@ class Children:
         given_id = derived_id(answer.decision_id, record.run_id)
         try:
             if opened:
-                given = msgspec.structs.replace(answer, decision_id=given_id, arguments=None)
+                given = msgspec.structs.replace(
+                    answer, decision_id=given_id, arguments=None, arguments_hash=None
+                )
                 await self._runs.decide([(opened[0], given)])
             elif answer.result is None:
                 return False

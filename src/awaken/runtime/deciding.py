@@ -14,6 +14,7 @@ from awaken.contracts.dispatch import InputMode, RunDispatch
 from awaken.contracts.runs import DecisionReceipt, RunRequest
 from awaken.contracts.storage import Store
 from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.verdicts import read_decision
 
 from .delivery import Decision
 from .resume import check_decision, stamped
@@ -36,9 +37,10 @@ async def write_decisions(
     """
     # Those who share a store share its clock: a deadline is the same for all of them.
     now = await store.now_ms() if store.is_shared else clock.now_ms()
+    read = [(ticket, read_decision(ticket, given)) for ticket, given in named]
     fresh = [
         (ticket.ticket_id, stamped(given, now))
-        for ticket, given in named
+        for ticket, given in read
         if check_decision(ticket, given, now)
     ]
     if not fresh:

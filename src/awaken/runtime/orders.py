@@ -25,7 +25,7 @@ from awaken.contracts.suspension import Ticket
 from awaken.contracts.tasks import PARENT, SUB_AGENT, TaskStatus, task_status
 
 DELEGATE_TICKET = "delegate_run:"
-"""Begins the id of a suspension that waits for a delegate's run."""
+"""Begins the topic of a question that waits for a delegate's run."""
 TOLD_CHARS = 100_000
 """How much of a text the owner of a task is told; its record has all of it."""
 
@@ -77,7 +77,7 @@ def orders_at_rest(record: RunRecord, tickets: Iterable[Ticket]) -> list[OutboxE
 
 def delegate_of(ticket: Ticket) -> str | None:
     """The run of the delegate that a suspended call waits for, if it waits for one."""
-    wanted = ticket.suspension.id
+    wanted = ticket.question[2]
     return wanted.removeprefix(DELEGATE_TICKET) if wanted.startswith(DELEGATE_TICKET) else None
 
 

@@ -35,7 +35,7 @@ from .contexts import tool_phase_context
 from .phases.runner import run_hooks_of
 from .run import Run
 from .tool_calls.gate import answer_of_gates
-from .tool_calls.settle import open_ticket
+from .tool_calls.settle import announce_ticket, open_ticket
 
 
 class Questions:
@@ -90,7 +90,10 @@ class Questions:
         if decision.remember is not None:
             await self._remembered(call, decision)
         del run.tickets[call.id]
-        run.journal.announce(ToolCallResumed(target_id=call.id, result=decision.result))
+        is_declined = decision.action is DecisionAction.CANCEL
+        run.journal.announce(
+            ToolCallResumed(target_id=call.id, result=decision.result, is_declined=is_declined)
+        )
         await run.flush()
         return decision
 
@@ -123,11 +126,8 @@ class Questions:
         run = self._run
         if call.id not in run.tickets:
             self._show(call)
-        ticket_id = open_ticket(run, call, ticket)
-        asked = ToolResult.suspended(call.name, ticket)
-        outcome = ToolCallOutcome.SUSPENDED
-        run.journal.announce(
-            ToolCallDone(id=call.id, result=asked, outcome=outcome, ticket_id=ticket_id)
+        announce_ticket(
+            run, ToolResult.suspended(call.name, ticket), open_ticket(run, call, ticket)
         )
         await run.flush()
 

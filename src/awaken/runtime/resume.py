@@ -10,11 +10,20 @@ import msgspec
 
 from awaken.authoring.json_schemas import JsonSchema
 from awaken.authoring.refusals import bounded
-from awaken.contracts.errors import AlreadyDecided, InvalidInput, UnknownTicket
+from awaken.contracts.decision_errors import ArgumentsChanged
+from awaken.contracts.errors import AlreadyDecided, InvalidInput
 from awaken.contracts.lifecycle import TicketStatus
 from awaken.contracts.loop_state import TOOL_CALL_STATES
 from awaken.contracts.messages import ToolCall
-from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume, ToolCallState
+from awaken.contracts.suspension import (
+    DEADLINE,
+    DecisionAction,
+    Ticket,
+    ToolCallResume,
+    ToolCallState,
+)
+from awaken.contracts.ticket_names import find_ticket
+from awaken.contracts.verdicts import read_decision
 from awaken.patterns import PatternError, parse_pattern
 
 from .outcomes import Finish, StepOutcome
@@ -24,15 +33,13 @@ from .tool_calls.batch import run_calls
 
 logger = logging.getLogger(__name__)
 
-DEADLINE = "deadline"
-"""Who has decided when nobody did before the deadline."""
-
 
 def check_decision(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> bool:
     """Whether the decision still has to be taken; False when exactly this one was taken before.
 
     Raises:
         AlreadyDecided: The ticket was decided otherwise, closed, or has expired.
+        ArgumentsChanged: The decision is on other arguments than the ticket's.
         InvalidInput: The decider is not allowed, the result does not fit the ticket's schema, or
             what is to be remembered is no pattern.
     """
@@ -46,6 +53,8 @@ def check_decision(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> boo
         return _is_due(ticket, decision, now_ms)
     if ticket.expires_at is not None and now_ms > ticket.expires_at:
         raise AlreadyDecided(ticket_id=ticket.ticket_id, status="expired")
+    if decision.arguments_hash not in (None, ticket.decided_hash):
+        raise ArgumentsChanged(ticket_id=ticket.ticket_id)
     if ticket.deciders is not None and decision.decided_by not in ticket.deciders:
         raise InvalidInput(what="The decision", problem="its decider may not decide this ticket")
     schema = ticket.suspension.response_schema
@@ -84,32 +93,18 @@ def _is_due(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> bool:
     return True
 
 
-def find_ticket(tickets: Iterable[Ticket], target: str) -> Ticket:
-    """Find a ticket of one run by its own id, its suspension's id or its call's id.
-
-    Raises:
-        UnknownTicket: None fits.
-    """
-    known = list(tickets)
-    for name in ("ticket_id", "call_id"):
-        for ticket in known:
-            if getattr(ticket, name) == target:
-                return ticket
-    for ticket in known:
-        if ticket.suspension.id and ticket.suspension.id == target:
-            return ticket
-    raise UnknownTicket(ticket_id=target)
-
-
 def take_decisions(run: Run, decisions: Sequence[tuple[str, ToolCallResume]]) -> None:
     """Mark tickets as decided, all or none.
 
     Raises:
         UnknownTicket: A target fits no ticket of this run; nothing was marked.
+        AmbiguousTicket: It may mean several; nothing was marked.
+        InvalidInput: A decision is no clear answer; nothing was marked.
         AlreadyDecided: A ticket was decided otherwise; nothing was marked.
     """
     now = run.services.clock.now_ms()
-    found = [(find_ticket(run.tickets.values(), target), given) for target, given in decisions]
+    named = [(find_ticket(run.tickets.values(), target), given) for target, given in decisions]
+    found = [(ticket, read_decision(ticket, given)) for ticket, given in named]
     fresh = [(ticket, given) for ticket, given in found if check_decision(ticket, given, now)]
     for ticket, decision in fresh:
         given = stamped(decision, now)
@@ -183,6 +178,7 @@ async def _share_answers(run: Run) -> None:
 
 def _resumed_call(ticket: Ticket, decision: ToolCallResume) -> ToolCall:
     """The call as it was suspended, or as it was edited by whoever decided."""
-    edited = decision.arguments
+    # Who declines a call changes nothing about it.
+    edited = decision.arguments if decision.action is DecisionAction.RESUME else None
     arguments = ticket.arguments if edited is None else edited
     return ToolCall(id=ticket.call_id, name=ticket.tool_name, arguments=arguments)

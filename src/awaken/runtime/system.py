@@ -1,7 +1,6 @@
 """The real clock and the real id source of a runtime that nobody gave others."""
 
 import os
-import random
 import time
 import weakref
 from functools import partial
@@ -13,15 +12,17 @@ __all__ = ["SystemClock", "Uuid7Source"]
 
 _COUNTER_MAX = 0xFFF
 _VARIANT = 2 << 62
+_POOL_BYTES = 2048
 
 
 class Uuid7Source:
     """UUIDv7 ids that sort in the order they were made by this process."""
 
-    __slots__ = ("__weakref__", "_counter", "_last_ms", "_prefix", "_random")
+    __slots__ = ("__weakref__", "_counter", "_last_ms", "_place", "_pool", "_prefix")
 
     def __init__(self) -> None:
-        self._random = random.Random(os.urandom(16))
+        self._pool = b""
+        self._place = _POOL_BYTES
         self._last_ms = 0
         self._prefix = ""
         self._counter = 0
@@ -38,7 +39,12 @@ class Uuid7Source:
         else:
             # The counter of this millisecond is used up: borrow the next one, order is kept.
             self._begin(self._last_ms + 1)
-        tail = f"{_VARIANT | self._random.getrandbits(62):x}"
+        place = self._place
+        if place == _POOL_BYTES:
+            # From the system: whoever has seen many ids must not be able to guess another one.
+            self._pool, place = os.urandom(_POOL_BYTES), 0
+        self._place = place + 8
+        tail = f"{_VARIANT | int.from_bytes(self._pool[place : place + 8]) >> 2:x}"
         return f"{self._prefix}{self._counter:03x}-{tail[:4]}-{tail[4:]}"
 
     def _begin(self, now: int) -> None:
@@ -48,7 +54,7 @@ class Uuid7Source:
 
     def reseed(self) -> None:
         """Go on with other random numbers than before."""
-        self._random.seed(os.urandom(16))
+        self._place = _POOL_BYTES
 
 
 def _reseed(source: "weakref.ref[Uuid7Source]") -> None:

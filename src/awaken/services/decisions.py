@@ -1,40 +1,88 @@
-"""Which ticket a decision means, and under which id it is taken."""
+"""Which ticket a decision means, how it is read, and under which id it is taken."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from awaken.contracts.errors import UnknownTicket
+from awaken.contracts.decision_errors import AmbiguousTicket, InvalidDecision
 from awaken.contracts.lifecycle import TicketStatus
 from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.verdicts import read_decision
 from awaken.mailbox.submissions import digest
+
+Find = Callable[[Sequence[Ticket], str], Ticket]
+"""How a name is looked up among all tickets of a run."""
+
+
+def named_decisions(
+    tickets: Sequence[Ticket],
+    decisions: Mapping[str, ToolCallResume],
+    decided_by: str,
+    find: Find,
+) -> list[tuple[str, ToolCallResume]]:
+    """The tickets of a run that a client calls by names, and the decisions on them.
+
+    Raises:
+        UnknownTicket: None of the tickets has a name.
+        AmbiguousTicket: Several of them may be meant.
+        InvalidInput: A decision is no clear answer, or two on one ticket contradict each other.
+    """
+    found: dict[str, ToolCallResume] = {}
+    for name, given in decisions.items():
+        ticket_id, decision = named_decision(tickets, name, given, decided_by, find)
+        if found.setdefault(ticket_id, decision) != decision:
+            what = f"The decision on ticket '{ticket_id}'"
+            raise InvalidDecision(what=what, problem="there are two, which differ")
+    return list(found.items())
 
 
 def named_decision(
-    tickets: Sequence[Ticket], name: str, given: ToolCallResume, decided_by: str
+    tickets: Sequence[Ticket],
+    name: str,
+    given: ToolCallResume,
+    decided_by: str,
+    find: Find,
 ) -> tuple[str, ToolCallResume]:
     """The ticket of a run that a client calls by a name, and the decision on it.
 
-    A call may have had several tickets: a decision that was taken before means the ticket it was
-    taken on, any other one the ticket that is open.
+    A decision that was taken before means the ticket it was taken on. When the call of that
+    ticket asks something else meanwhile, the name of the call is not enough.
 
     Raises:
         UnknownTicket: None of the tickets has that name.
+        AmbiguousTicket: Several of them may be meant.
+        InvalidInput: The decision is no clear answer to what the ticket asks.
     """
-    named = [it for it in tickets if name in names(it)]
-    taken = [it for it in named if it.decision and it.decision.decision_id == given.decision_id]
-    still_open = [it for it in named if it.status is TicketStatus.OPEN]
-    ticket = next(iter((*taken, *still_open, *reversed(named))), None)
-    if ticket is None:
-        raise UnknownTicket(ticket_id=name)
-    content = [ticket.ticket_id, given.action, given.result, given.arguments]
-    if given.remember is not None:
-        content.append(given.remember)
-    decision_id = given.decision_id or digest(content)
-    decision = msgspec.structs.replace(given, decision_id=decision_id, decided_by=decided_by)
+    ticket = find(tickets, name)
+    earlier = [] if name == ticket.ticket_id else [it for it in tickets if it.call_id == name]
+    for it in earlier:
+        if it is not ticket and _is_taken(it, given):
+            if ticket.status is TicketStatus.OPEN:
+                problem = "the same was decided on an earlier one"
+                raise AmbiguousTicket(name=name, problem=problem, known=ticket.ticket_id)
+            ticket = it
+    read = read_decision(ticket, given)
+    decision = msgspec.structs.replace(
+        read, decision_id=_decision_id(ticket, read), decided_by=decided_by
+    )
     return ticket.ticket_id, decision
 
 
-def names(ticket: Ticket) -> tuple[str, ...]:
-    """Everything that clients may call a ticket by."""
-    return tuple(name for name in (ticket.suspension.id, ticket.call_id, ticket.ticket_id) if name)
+def _is_taken(ticket: Ticket, given: ToolCallResume) -> bool:
+    """Whether a ticket was decided by just this decision."""
+    if ticket.decision is None:
+        return False
+    try:
+        read = read_decision(ticket, given)
+    except InvalidDecision:
+        return False
+    return ticket.decision.decision_id == _decision_id(ticket, read)
+
+
+def _decision_id(ticket: Ticket, read: ToolCallResume) -> str:
+    if read.decision_id:
+        return read.decision_id
+    content = [ticket.ticket_id, read.action, read.result, read.arguments]
+    if read.remember is not None:
+        content.append(read.remember)
+    return digest(content)

@@ -31,13 +31,14 @@ from awaken.contracts.specs import AgentSpec
 from awaken.contracts.storage import DeleteStrategy, Store
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.threads import Thread
+from awaken.contracts.ticket_names import find_by_id
 from awaken.contracts.tracing import TraceContext
 from awaken.mailbox.receipts import SubmitReceipt
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.streams import EventReader
 
 from .control import DeliveryOptions, RunControl
-from .decisions import named_decision
+from .decisions import Find, named_decisions
 from .following import EventStream, Following, run_events
 from .remembered import RememberedAnswers
 from .threads import ThreadView, check_cursor
@@ -199,23 +200,30 @@ class TenantView(ThreadView):
         return await run_events(self._store, record, max(after, record.log_start), limit)
 
     async def decide(
-        self, target: RunRecord, decisions: Mapping[str, ToolCallResume]
+        self,
+        target: RunRecord,
+        decisions: Mapping[str, ToolCallResume],
+        find: Find = find_by_id,
     ) -> tuple[DecisionReceipt, ...]:
-        """Decide on tickets of a run, all or none, named by their own, call or suspension ids.
+        """Decide on tickets of a run, all or none, named by their own ids.
 
+        What else may name them is up to `find`, such as `find_ticket`, which knows calls as well.
         A blank decision id is made from the decision: the same one again counts once.
 
         Raises:
             UnknownTicket: The run has no such ticket.
+            AmbiguousTicket: A name may mean several.
+            InvalidInput: A decision is no clear answer.
             AlreadyDecided: A ticket was decided otherwise, closed, or has expired.
         """
-        return await self._control.decide(await self._named(target, decisions))
+        return await self._control.decide(await self._named(target, decisions, find))
 
     async def decide_and_follow(
         self,
         target: RunRecord,
         decisions: Mapping[str, ToolCallResume],
         request: RunRequest | None = None,
+        find: Find = find_by_id,
     ) -> EventStream:
         """Decide on tickets of a run that waits, and follow what it does then.
 
@@ -229,7 +237,7 @@ class TenantView(ThreadView):
         """
         thread = await self.thread(target.thread_id)
         is_waiting = thread.open_run_id == target.run_id and thread.active_run_id is None
-        named = await self._named(target, decisions)
+        named = await self._named(target, decisions, find)
         if request is None or not request.messages:
             await self._control.decide(named)
         elif not is_waiting:
@@ -295,13 +303,13 @@ class TenantView(ThreadView):
         await self._control.tell_changed(thread_id)
 
     async def _named(
-        self, target: RunRecord, decisions: Mapping[str, ToolCallResume]
+        self,
+        target: RunRecord,
+        decisions: Mapping[str, ToolCallResume],
+        find: Find = find_by_id,
     ) -> list[tuple[str, ToolCallResume]]:
         tickets = await self._store.list_run_tickets(target.thread_id, target.run_id)
-        return [
-            named_decision(tickets, name, given, self.principal_id)
-            for name, given in decisions.items()
-        ]
+        return named_decisions(tickets, decisions, self.principal_id, find)
 
     async def _start_here(self, request: RunRequest) -> StartedRun:
         reader = EventReader(is_attached=False)

@@ -1,5 +1,6 @@
 """What goes wrong, as HTTP says it: one table from errors to statuses."""
 
+from awaken.contracts.decision_errors import AmbiguousTicket, ArgumentsChanged
 from awaken.contracts.errors import (
     AlreadyDecided,
     AlreadyExists,
@@ -45,6 +46,8 @@ _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
     (StoreUnavailable, 503),
     (UnsupportedFeature, 501),
     (AlreadyDecided, 409),
+    (AmbiguousTicket, 409),
+    (ArgumentsChanged, 409),
     (AlreadyExists, 409),
     (DedupeConflict, 409),
     (IdempotencyConflict, 409),

@@ -46,11 +46,33 @@ await withPage(browser, async (page) => {
   await page.getByRole("button", { name: "Approve" }).click();
   await turn().getByText("delete_file returned: deleted old-report.txt").waitFor();
   seen.approved = await turn().locator(".tool").getAttribute("data-state");
+  await page.reload();
+  await turn().getByText("delete_file returned: deleted old-report.txt").waitFor();
+  seen.approvedAfterReload = await turn().locator(".tool").getAttribute("data-state");
+  seen.formsAfterReload = await page.locator(".ask").count();
 
   await say("RUN_DELETE_TOOL again");
   await page.getByRole("button", { name: "Decline" }).click();
-  await turn().locator('.tool[data-state="done"]').waitFor();
+  await turn().locator('.tool[data-state="declined"]').waitFor();
+  await turn().locator(".said").first().waitFor();
   seen.declined = await turn().locator(".said").allTextContents();
+  await picture("declined");
+  await page.reload();
+  await turn().locator('.tool[data-state="declined"]').waitFor();
+  seen.declinedAfterReload = await turn().locator(".tool em").textContent();
+
+  await say("RUN_DELETE_TOOL once more");
+  await page.getByRole("button", { name: "Approve" }).waitFor();
+  seen.elsewhere = await page.evaluate(async () => {
+    const { items } = await (await fetch("v1/tickets")).json();
+    const { run_id: runId, ticket_id: ticketId } = items.at(-1);
+    const body = JSON.stringify({ ticketId, action: "resume", payload: { approved: false } });
+    const headers = { "Content-Type": "application/json" };
+    return (await fetch(`v1/runs/${runId}/decision`, { method: "POST", headers, body })).status;
+  });
+  await turn().locator('.tool[data-state="declined"]').waitFor();
+  await page.locator(".ask").waitFor({ state: "detached" });
+  seen.formsAfterElsewhere = await page.locator(".ask").count();
 
   await choose("default");
   await say("RUN_QUESTION_TOOL");

@@ -47,6 +47,7 @@ FULL_AGENT = {
     "stop_conditions": [{"type": "timeout", "seconds": 4}],
     "budgets": [{"scope": "thread", "tokens": 9, "soft": True}],
     "parallel_tools": False,
+    "frontend_tools_may_replace": True,
     "endpoint": {"base_url": "https://x", "backend": "acp", "options": {"poll": 1}},
     "delegates": ["b"],
     "sections": {"s": {"on": True}},

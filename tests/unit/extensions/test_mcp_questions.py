@@ -9,7 +9,8 @@ from mcp.shared.exceptions import UrlElicitationRequiredError
 from tests.extensions.mcp_servers.desk import FORM, Desk, tool
 from tests.extensions.mcp_servers.worlds import BOUND_S, calls, local, playing, results, until
 
-from awaken.contracts.suspension import DecisionAction
+from awaken.contracts.errors import InvalidInput
+from awaken.contracts.suspension import Asks, DecisionAction
 from awaken.extensions.mcp import McpLimits, McpPlugin, ServerState
 
 both_eras = pytest.mark.parametrize("era", ["auto", "legacy"])
@@ -56,15 +57,51 @@ def test_a_link_is_shown_and_never_opened(era: Any) -> None:
     asyncio.run(scenario())
 
 
-def test_a_no_ends_the_call_that_was_held_for_it() -> None:
+@both_eras
+def test_a_no_is_told_to_the_server_and_to_the_model(era: Any) -> None:
+    async def scenario() -> None:
+        desk = Desk()
+        plugin = McpPlugin([local(desk, protocol=era)])
+        async with playing(plugin, calls("mcp__desk__book"), "done") as (runtime, _):
+            waiting = await runtime.run("a", "go", thread_id="t")
+            (ticket,) = await runtime.tickets("t")
+            assert ticket.asked is Asks.ANSWER
+            text = await answered(runtime, waiting.run_id, action=DecisionAction.CANCEL)
+            await until(lambda: "booked decline" in desk.done)
+        assert text == "The question was declined. The server says: decline None"
+
+    asyncio.run(scenario())
+
+
+@both_eras
+def test_a_yes_is_no_answer_to_a_form(era: Any) -> None:
+    async def scenario() -> None:
+        plugin = McpPlugin([local(Desk(), protocol=era)])
+        async with playing(plugin, calls("mcp__desk__book"), "done") as (runtime, _):
+            await runtime.run("a", "go", thread_id="t")
+            (ticket,) = await runtime.tickets("t")
+            for result in ({"approved": True}, "yes", True, None):
+                with pytest.raises(InvalidInput):
+                    await runtime.decide(ticket.ticket_id, result=result)
+            assert await runtime.tickets("t") == (ticket,)
+
+    asyncio.run(scenario())
+
+
+def test_a_no_to_a_question_that_got_lost_makes_no_new_call() -> None:
     async def scenario() -> None:
         desk = Desk()
         plugin = McpPlugin([local(desk, protocol="legacy")])
         async with playing(plugin, calls("mcp__desk__book"), "done") as (runtime, _):
             waiting = await runtime.run("a", "go", thread_id="t")
-            text = await answered(runtime, waiting.run_id, action=DecisionAction.CANCEL)
-            await until(lambda: "booked decline" in desk.done)
-        assert "declined" in text
+            await plugin.disable("desk")
+            await plugin.enable("desk")
+            await plugin.reached("desk", ServerState.CONNECTED)
+            text = await answered(
+                runtime, waiting.run_id, action=DecisionAction.CANCEL, reason="Not today."
+            )
+        assert text == "Not today."
+        assert desk.done == ["book"]
 
     asyncio.run(scenario())
 

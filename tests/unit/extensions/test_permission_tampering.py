@@ -159,7 +159,8 @@ async def an_approval_by_the_calls_id(bench: Bench) -> None:
 
 
 async def an_approval_by_the_questions_id(bench: Bench) -> None:
-    await refused(UnknownTicket, bench.runtime.decide(bench.tickets[0].suspension.id))
+    named = f"perm_{bench.tickets[0].call_id}"
+    await refused(UnknownTicket, bench.runtime.decide(named))
 
 
 async def an_approval_by_the_runs_id(bench: Bench) -> None:
@@ -266,7 +267,7 @@ def test_an_approval_cannot_be_edited_into_what_is_denied_or_invalid(
 
 def test_what_an_approver_edits_is_what_runs(tmp_path: Path) -> None:
     async def attack(bench: Bench) -> None:
-        await bench.runtime.decide(bench.ticket_id, arguments={"command": "ls -l"}, result="faked")
+        await bench.runtime.decide(bench.ticket_id, arguments={"command": "ls -l"}, result=True)
         await bench.over()
         said = await bench.runtime.messages("t1")
         assert "did ls -l" in [it.message.text for it in said]

@@ -126,15 +126,19 @@ def _question(
     call = ToolCall(id=call_id, name=name, arguments=wanted.raw_input)
     ids = [option.option_id for option in asked.options]
     suspension = tickets.Suspension(
-        id=call_id,
         action=ACTION,
         message=wanted.title or f"The coding agent wants to {kind}.",
         parameters=msgspec.to_builtins(asked),
         # Nothing else is asked of a result: a plain yes has none.
         response_schema={"properties": {"option_id": {"type": "string", "enum": ids}}},
+        choices={it.option_id: it.kind.startswith("allow") for it in asked.options},
     )
     pending = tickets.PendingToolCall(id=call_id, name=name, arguments=wanted.raw_input)
     mode = tickets.ResumeMode.PASS_DECISION_TO_TOOL
     return call, tickets.SuspendTicket(
-        suspension=suspension, pending=pending, resume_mode=mode, expires_at=expires_at
+        suspension=suspension,
+        pending=pending,
+        resume_mode=mode,
+        expires_at=expires_at,
+        asks=tickets.Asks.PERMISSION,
     )

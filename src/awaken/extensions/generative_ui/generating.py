@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from awaken.authoring.delegates import asks_of_delegate
 from awaken.contracts.backend_errors import ExecutionBackendError
 from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
 from awaken.contracts.deltas import TextDelta
@@ -100,6 +101,7 @@ def _failed(result: ToolResult, code: str, message: str) -> ToolResult:
 
 def _ticket(answer: BackendRunResult, writing: Writing, ctx: ToolContext) -> SuspendTicket:
     reason = answer.status.status_reason(answer.termination)
+    asked = answer.tickets[0].suspension if len(answer.tickets) == 1 else Suspension()
     return SuspendTicket(
         suspension=Suspension(
             id=f"delegate_run:{answer.run_id}",
@@ -112,8 +114,11 @@ def _ticket(answer: BackendRunResult, writing: Writing, ctx: ToolContext) -> Sus
                 "tool_call_id": ctx.call_id,
                 "ticket_ids": [it.ticket_id for it in answer.tickets],
             },
+            response_schema=asked.response_schema,
+            choices=asked.choices,
         ),
         pending=PendingToolCall(
             id=ctx.call_id, name=ctx.tool_name, arguments={"prompt": writing.prompt}
         ),
+        asks=asks_of_delegate(answer),
     )

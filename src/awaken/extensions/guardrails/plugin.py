@@ -158,9 +158,7 @@ async def _gate(context: ToolGateContext) -> GateDecision | None:
         told = _objection(found)
         return SetResult(result=ToolResult.error(call.name, told, code="guardrail"))
     message = f"Check '{found.rule}' found {kinds} in the arguments of '{call.name}'."
-    suspension = Suspension(
-        id=f"guard_{call.id}", action=_ASKING, message=message, parameters=call.arguments
-    )
+    suspension = Suspension(action=_ASKING, message=message, parameters=call.arguments)
     pending = PendingToolCall(id=call.id, name=call.name, arguments=call.arguments)
     return Suspend(ticket=SuspendTicket(suspension=suspension, pending=pending))
 

@@ -3,12 +3,12 @@
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from awaken.authoring.results import as_output
-from awaken.contracts.suspension import SuspendTicket
+from awaken.contracts.suspension import DecisionAction, SuspendTicket, ToolCallResume
 from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools import ToolError, ToolOutput, ToolTimeout
@@ -23,6 +23,7 @@ from .server import Server
 
 logger = logging.getLogger(__name__)
 
+TOLD_NO = "The question was declined."
 UI_S = 5.0
 _PAUSE_S = 0.1
 
@@ -41,8 +42,20 @@ async def performed(
     question = known.get(key) if context.resume is not None else None
     if question is not None:
         context.state.update(QUESTIONS, (key, None))
+    resume = context.resume
+    is_lost = question is None or (question.is_held and key not in server.held)
+    is_declined = resume is not None and resume.action is DecisionAction.CANCEL
+    sentence = (resume.reason if resume is not None else None) or TOLD_NO
+    if is_declined and is_lost:
+        # The server waits for no answer any more; a new call would be made in spite of the no.
+        told = ToolResult.success(tool.descriptor.id, None, sentence)
+        return ToolOutput(result=told, command=context.command)
     async with server.turns:
         outcome = await _Call(server, server.config, tool, arguments, context, question).outcome()
+    if is_declined and isinstance(outcome, ToolResult):
+        said = outcome.data if outcome.message is None else outcome.message
+        text = said if isinstance(said, str) else msgspec.json.encode(said).decode()
+        outcome = replace(outcome, message=f"{sentence} The server says: {text}")
     return as_output(tool.descriptor.id, outcome, context)
 
 
@@ -83,16 +96,16 @@ class _Call:
         if question is None or resume is None:
             return self._begun(None, None)
         if question.is_held:
-            return self._taken(question, resume.result)
-        answers = answers_of(question, resume.result)
+            return self._taken(question, resume)
+        answers = answers_of(question, resume)
         return self._begun({**question.answers, **answers}, question.state)
 
-    def _taken(self, question: OpenQuestion, decided: Any) -> Exchange:
+    def _taken(self, question: OpenQuestion, resume: ToolCallResume) -> Exchange:
         exchange = self.server.held.pop(self.context.idempotency_key, None)
         if exchange is None or exchange.task.done():
             raise errors.QuestionLost(f"MCP server '{self.config.name}': {errors.LOST}")
         try:
-            (answer,) = answers_of(question, decided).values()
+            (answer,) = answers_of(question, resume).values()
         except errors.QuestionRefused:
             answer = DECLINED
         exchange.go_on(self.context, answer)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from awaken.authoring.json_schemas import JsonSchema
 from awaken.contracts import messages
@@ -11,7 +12,13 @@ from awaken.contracts.errors import AwakenError, InvalidSpec
 from awaken.contracts.inference import InferenceOverride, StopReason
 from awaken.contracts.record import Record
 from awaken.contracts.state import MergeStrategy, StateKey
-from awaken.contracts.suspension import SuspendTicket
+from awaken.contracts.suspension import (
+    DEADLINE,
+    Asks,
+    DecisionAction,
+    SuspendTicket,
+    ToolCallResume,
+)
 from awaken.contracts.tool_context import ToolContext
 
 from .config import McpLimits, McpServer
@@ -20,6 +27,8 @@ from .exchange import Json
 
 ACTION = "mcp:elicitation"
 DECLINED = {"action": "decline"}
+DISMISSED = {"action": "cancel"}
+"""Nobody has said anything in time."""
 _MESSAGES_MAX = 100
 _MESSAGE_CHARS = 4000
 _QUESTIONS_MAX = 16
@@ -79,22 +88,30 @@ def ticket_of(question: OpenQuestion, context: ToolContext, server: McpServer) -
     texts = (f"{it.get('message', '')} {it.get('url', '')}".strip() for it in shown)
     message = f"MCP server '{server.name}' asks: " + " / ".join(texts)
     context.state.update(QUESTIONS, (context.idempotency_key, question))
-    return context.suspend(
+    ticket = context.suspend(
         message[:_MESSAGE_CHARS],
         action=ACTION,
         parameters={"server": server.name, "questions": shown},
         response_schema=schema,
         suspension_id=str(question.number),
+        # A link has no form: whether it was followed is a yes or no.
+        asks=Asks.ANSWER if schema is not None else Asks.PERMISSION,
     )
+    # A server that waits is told a no as well; one that only sent people away is not called again.
+    is_waiting = question.is_held or schema is not None or question.state is not None
+    return replace(ticket, hears_refusal=is_waiting)
 
 
-def answers_of(question: OpenQuestion, decided: Any) -> Json:
-    """What the server is told, by its keys, after people have answered.
+def answers_of(question: OpenQuestion, resume: ToolCallResume) -> Json:
+    """What the server is told, by its keys, after people have answered or declined.
 
     Raises:
         QuestionRefused: They answered something else than was asked.
     """
-    schema = _form(question.asked)
+    if resume.action is DecisionAction.CANCEL:
+        told = DISMISSED if resume.decided_by == DEADLINE else DECLINED
+        return dict.fromkeys(question.asked, told)
+    decided, schema = resume.result, _form(question.asked)
     if schema is not None and JsonSchema(schema, what="the form").violations(decided):
         raise QuestionRefused("the answer does not fit the form of the question")
     answers: Json = {}

@@ -67,11 +67,6 @@ async def hide_denied_tools(context: BeforeInferenceContext) -> StateCommand | N
     return StateCommand().update(TOOL_FILTER, ToolFilter(excluded=tuple(dict.fromkeys(hidden))))
 
 
-def suspension_id(call_id: str) -> str:
-    """What the question about a call is called."""
-    return f"perm_{call_id}"
-
-
 def asked_pattern(verdict: Verdict) -> str:
     """Which calls of the tool an answer is about, unless it says so itself."""
     return "*" if verdict.rule is None else verdict.rule.pattern.text
@@ -84,7 +79,6 @@ def _ticket(context: ToolGateContext, verdict: Verdict) -> SuspendTicket:
     call = context.call
     return SuspendTicket(
         suspension=Suspension(
-            id=suspension_id(call.id),
             action=ACTION,
             message=f"Permission required for tool '{escaped(call.name)}'",
             parameters=_parameters(context, verdict),

@@ -30,7 +30,7 @@ from awaken.contracts.suspension import DecisionAction, ToolCallResume
 from awaken.patterns import Call, PatternError, call_of
 
 from .config import NAME
-from .gate import ACTION, asked_pattern, suspension_id
+from .gate import ACTION, asked_pattern
 from .rules import Rule, Verdict, decide, is_within
 from .standing import parsed
 
@@ -68,8 +68,7 @@ async def remember_refusal(context: AfterToolExecuteContext) -> StateCommand | N
 
 def _is_ours(context: ToolPhaseContext) -> bool:
     """Whether it was this plugin that asked: an answer to somebody else is no permission."""
-    question = (context.asked_by, context.suspension_reason, context.suspension_id)
-    return question == (NAME, ACTION, suspension_id(context.call.id))
+    return (context.asked_by, context.suspension_reason) == (NAME, ACTION)
 
 
 async def share_answer(context: PhaseContext, answer: RememberedAnswer) -> None:

@@ -1,21 +1,24 @@
 """From messages of clients to messages of a thread, and to decisions on a task that waits.
 
 The status message of such a task has a data part `{"questions": [...]}`. Each question names its
-`callId` and its kind: a `permission` is given or refused, an `input` is answered.
+`ticketId`, its `callId` and its kind: a `permission` is given or refused, an `input` is answered.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from awaken.contracts.content import ContentBlock, Text
-from awaken.contracts.errors import InvalidInput
+from awaken.contracts.decision_errors import InvalidDecision
+from awaken.contracts.errors import InvalidInput, UnknownTicket
 from awaken.contracts.messages import Message, Role
 from awaken.contracts.permissions import remember_of
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
+from awaken.contracts.ticket_names import find_by_id, find_ticket
+from awaken.contracts.verdicts import read_decision, read_text
 from awaken.outbound.guard import Outbound
-from awaken.services.decisions import names
 from awaken.transport.asgi import encode_json
 from awaken.transport.media import inline, linked
 from awaken.transport.problems import Problem
@@ -25,9 +28,9 @@ from .states import is_permission
 from .wire import Violation, Violations, WireMessage, wrong
 
 ID_LENGTH_MAX = 256
+_NAMES = ("callId", "ticketId", "remember")
 _IDS = ("messageId", "contextId", "taskId")
 _TOO_LONG = f"may have {ID_LENGTH_MAX} characters"
-_VERDICTS = {"approve": True, "yes": True, "deny": False, "no": False}
 
 
 def message_violations(message: WireMessage | None, outbound: Outbound) -> list[Violation]:
@@ -61,14 +64,15 @@ def user_message(message: WireMessage) -> Message:
 def decisions_of(message: WireMessage, tickets: Sequence[Ticket]) -> dict[str, ToolCallResume]:
     """What a checked message decides on open tickets, by ticket id.
 
-    A permission takes a data part `{"approved": bool}` with an optional `reason`, or the text
-    "approve" or "deny". An input takes a text, or a data part whose `result`, or which itself, is
-    the answer; `{"approved": false}` gives the call up. With several open questions a data part
-    names the one that it answers with `callId`, and those that are not answered stay open; a
-    verdict without a `callId` holds for all permissions when nothing else is asked.
+    A permission takes a data part `{"approved": bool}` with an optional `reason`, or a text that
+    is a yes or a no, such as "approve" or "deny". An input takes a text, or a data part whose
+    `result`, or which itself, is the answer; `{"approved": false}` gives the call up. With several
+    open questions a data part names the one that it answers with `ticketId`, or with `callId`,
+    and those that are not answered stay open.
 
     Raises:
         Violations: It answers none of them, or it is not clear which.
+        AmbiguousTicket: Its name may mean several.
     """
     parts = list(message.parts or ())
     forms = {
@@ -78,11 +82,13 @@ def decisions_of(message: WireMessage, tickets: Sequence[Ticket]) -> dict[str, T
     }
     if not forms:
         forms = {"message.parts": _form("".join(it.text or "" for it in parts).strip(), tickets)}
-    return {
-        ticket.ticket_id: _decision(path, form, ticket)
-        for path, form in forms.items()
-        for ticket in _named(path, form, tickets)
-    }
+    found: dict[str, ToolCallResume] = {}
+    for path, form in forms.items():
+        ticket = _named(path, form, tickets)
+        decision = _decision(path, form, ticket)
+        if found.setdefault(ticket.ticket_id, decision) != decision:
+            raise Violations((path, "contradicts another part"))
+    return found
 
 
 def _block(part: Part) -> ContentBlock:
@@ -100,7 +106,7 @@ def _block(part: Part) -> ContentBlock:
 def _form(text: str, tickets: Sequence[Ticket]) -> dict[str, Any]:
     """A text as the data that says the same."""
     if all(map(is_permission, tickets)):
-        verdict = _VERDICTS.get(text.lower().rstrip(".!"))
+        verdict = read_text(text)
         if verdict is None:
             raise Violations(("message.parts", 'say "approve" or "deny", or send data'))
         return {"approved": verdict}
@@ -109,27 +115,40 @@ def _form(text: str, tickets: Sequence[Ticket]) -> dict[str, Any]:
     return {"result": text}
 
 
-def _named(path: str, form: dict[str, Any], tickets: Sequence[Ticket]) -> Sequence[Ticket]:
-    """The tickets that a form is about."""
-    if (name := form.get("callId")) is not None:
-        named = [ticket for ticket in tickets if name in names(ticket)]
-        if not named:
-            raise Violations((f"{path}.callId", "names no open question of the task"))
-        return named
-    if len(tickets) > 1 and not all(map(is_permission, tickets)):
-        calls = ", ".join(ticket.call_id for ticket in tickets)
-        raise Violations((path, f"name the question that it answers with a callId: {calls}"))
-    return tickets
+def _named(path: str, form: dict[str, Any], tickets: Sequence[Ticket]) -> Ticket:
+    """The ticket that a form is about."""
+    for field, find in (("ticketId", find_by_id), ("callId", find_ticket)):
+        if (name := form.get(field)) is None:
+            continue
+        try:
+            ticket = find(tickets, str(name))
+        except UnknownTicket:
+            raise Violations((f"{path}.{field}", "names no open question of the task")) from None
+        if form.get("callId") not in (None, ticket.call_id, ticket.ticket_id):
+            raise Violations((f"{path}.callId", "is not the call of the ticket"))
+        return ticket
+    if len(tickets) > 1:
+        ids = ", ".join(f"{it.ticket_id} ({it.tool_name})" for it in tickets)
+        raise Violations((path, f"name the question that it answers with a ticketId: {ids}"))
+    return tickets[0]
 
 
 def _decision(path: str, form: dict[str, Any], ticket: Ticket) -> ToolCallResume:
     approved, reason = form.get("approved"), form.get("reason")
     remember = remember_of(form.get("remember"))
-    if is_permission(ticket) and not isinstance(approved, bool):
-        raise Violations((f"{path}.approved", "must be true or false"))
+    content = {key: value for key, value in form.items() if key not in _NAMES}
+    given = ToolCallResume(decision_id="", result=content, remember=remember)
+    if is_permission(ticket):
+        try:
+            # Without a word on it, a message decides nothing: it has no action of its own.
+            read = read_decision(ticket, given) if content else None
+        except InvalidDecision as error:
+            raise Violations((path, error.problem)) from error
+        if read is None:
+            raise Violations((f"{path}.approved", "must be true or false"))
+        return read
     if approved is False:
         why = reason if isinstance(reason, str) else None
         refused = DecisionAction.CANCEL
         return ToolCallResume(decision_id="", action=refused, reason=why, remember=remember)
-    content = {key: value for key, value in form.items() if key not in ("callId", "remember")}
-    return ToolCallResume(decision_id="", result=form.get("result", content), remember=remember)
+    return replace(given, result=form.get("result", content))

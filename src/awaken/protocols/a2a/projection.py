@@ -49,8 +49,8 @@ class TaskProjection:
                 self._arguments[call_id] = arguments
             case ev.ToolCallDone(outcome=ToolCallOutcome.SUSPENDED, id=call_id, result=result):
                 asked = result.suspension or SuspendTicket()
-                arguments = self._arguments.get(call_id)
-                self._questions[call_id] = Question.of(call_id, result.tool_name, arguments, asked)
+                told = (call_id, result.tool_name, self._arguments.get(call_id), asked)
+                self._questions[call_id] = Question.of(*told, event.ticket_id or "")
             case ev.ToolCallResumed(target_id=call_id) | ev.ToolCallDone(id=call_id):
                 self._questions.pop(call_id, None)
             case ev.RunStart() if self._status["state"] is not TaskState.WORKING:

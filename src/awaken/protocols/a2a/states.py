@@ -9,7 +9,7 @@ from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, RunStatus, Su
 from awaken.contracts.messages import Role
 from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, VisibilityFilter
 from awaken.contracts.runs import RunRecord
-from awaken.contracts.suspension import ResumeMode, SuspendTicket, Ticket
+from awaken.contracts.suspension import Asks, SuspendTicket, Ticket
 from awaken.services.view import TenantView
 from awaken.wire.a2a import TaskState, Wire
 
@@ -25,6 +25,8 @@ class Question(Wire, frozen=True, kw_only=True):
     """What a suspended call asks, as clients see it."""
 
     call_id: str
+    ticket_id: str = ""
+    """What names the question, and nothing else."""
     tool_name: str
     kind: str
     """`permission` or `input`."""
@@ -34,11 +36,12 @@ class Question(Wire, frozen=True, kw_only=True):
 
     @classmethod
     def of(
-        cls, call_id: str, tool: str, arguments: Any, asked: Ticket | SuspendTicket
+        cls, call_id: str, tool: str, arguments: Any, asked: Ticket | SuspendTicket, ticket_id: str
     ) -> "Question":
         """The question of a ticket."""
         return cls(
             call_id=call_id,
+            ticket_id=ticket_id,
             tool_name=tool,
             kind="permission" if is_permission(asked) else "input",
             message=asked.suspension.message,
@@ -54,14 +57,16 @@ class Question(Wire, frozen=True, kw_only=True):
 
 def is_permission(ticket: Ticket | SuspendTicket) -> bool:
     """Whether a ticket only asks if its call may go on."""
-    return ticket.resume_mode is ResumeMode.REPLAY_TOOL_CALL
+    return ticket.asked is Asks.PERMISSION
 
 
 async def task_of(view: TenantView, record: RunRecord, length: int | None = None) -> Payload:
     """A run as a task, with at most so many of its latest messages."""
     names = {"taskId": record.run_id, "contextId": record.thread_id}
     asked = await open_tickets(view, record)
-    questions = [Question.of(it.call_id, it.tool_name, it.arguments, it) for it in asked]
+    questions = [
+        Question.of(it.call_id, it.tool_name, it.arguments, it, it.ticket_id) for it in asked
+    ]
     # What a run has said that goes on by itself is not its last word.
     is_said = record.status is RunStatus.DONE or record.awaits_message
     state, response = state_of(record, questions), (is_said and record.final_output) or ""

@@ -8,7 +8,7 @@ from awaken.contracts.errors import RunError
 from awaken.contracts.permissions import PermissionScope, Remember
 from awaken.contracts.profile import ProfileEntry, thread_scope
 from awaken.contracts.record import Record
-from awaken.contracts.suspension import DecisionAction, ResumeMode, Ticket, ToolCallResume
+from awaken.contracts.suspension import Asks, DecisionAction, Ticket, ToolCallResume
 from awaken.services.view import TenantView
 
 from .updates import shown_text, tool_call
@@ -36,7 +36,7 @@ async def permission(view: TenantView, ticket: Ticket, client: Any) -> ToolCallR
     Raises:
         RunError: It is asked for more than yes or no; the run is cancelled.
     """
-    if ticket.resume_mode is ResumeMode.USE_DECISION_AS_TOOL_RESULT and not ticket.asked_by:
+    if ticket.asked is Asks.ANSWER:
         await view.cancel_run(ticket.run_id)
         raise RunError(f"Tool '{ticket.tool_name}' asks for an answer that ACP cannot give.")
     scope, key = thread_scope(ticket.thread_id), f"acp.permission.{ticket.tool_name}"

@@ -39,7 +39,8 @@ def event_updates(event: ev.AgentEvent) -> Iterator[Update]:
             yield _result(event.id, event.result.data)
         case ev.ToolCallResumed(result=result):
             answer = result if isinstance(result, dict) else {}
-            is_failed = "error" in answer or answer.get("approved") is False
+            is_denied = event.is_declined or answer.get("approved") is False
+            is_failed = "error" in answer or is_denied
             yield _result(event.target_id, result, is_failed=is_failed)
         case ev.ActivitySnapshot(activity_type="plan"):
             yield _plan(event.content)

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, get_args
 
+from msgspec.structs import replace
+
 from awaken.contracts import deltas, events
 from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import Cancelled, Failed, Suspended
@@ -164,7 +166,9 @@ class AgUiEncoder:
     def _on_tool_call_done(self, event: events.ToolCallDone) -> None:
         ticket = event.result.suspension
         if event.result.status is ToolStatus.PENDING and ticket is not None:
-            self._waiting[event.id] = ticket
+            # Logs of earlier versions have other ids there.
+            named = replace(ticket.suspension, id=event.ticket_id or event.id)
+            self._waiting[event.id] = replace(ticket, suspension=named)
         else:
             self._result(event.id, event.message_id, _result_text(event.result))
 

@@ -1,6 +1,5 @@
 """What the last event of a run says: what it waits for, and what it cost."""
 
-from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -24,18 +23,14 @@ _LAST_MS = 253_402_300_799_000
 
 
 def outcome(waiting: Mapping[str, SuspendTicket]) -> Fields:
-    """The outcome of a run that waits, from its suspended calls by id.
+    """The outcome of a run that waits, from its suspended calls by id; tickets name interrupts.
 
     Calls to a client's own tools are no interrupts: the client answers them by tool messages.
     """
     asked = {id_: it for id_, it in waiting.items() if not is_client_call(it, it.pending.name)}
     if not asked:
         return {"type": "success"} | ({"pendingToolCallIds": list(waiting)} if waiting else {})
-    names = Counter(it.suspension.id for it in asked.values())
-    interrupts = [
-        _interrupt(id_ if names[it.suspension.id] > 1 else it.suspension.id or id_, id_, it)
-        for id_, it in asked.items()
-    ]
+    interrupts = [_interrupt(id_, it) for id_, it in asked.items()]
     return {"type": "interrupt", "interrupts": interrupts}
 
 
@@ -65,16 +60,20 @@ def spent(usage: Mapping[str, TokenUsage]) -> list[Fields] | None:
     return [{"model": model} | _given(it) for model, it in counts.items()] or None
 
 
-def _interrupt(name: str, call_id: str, ticket: SuspendTicket) -> Fields:
+def _interrupt(call_id: str, ticket: SuspendTicket) -> Fields:
     asked, until = ticket.suspension, ticket.expires_at
     told = {
-        "id": name,
+        "id": asked.id or call_id,
         "reason": asked.action or "tool_approval",
         "message": asked.message or None,
         "toolCallId": call_id,
         "responseSchema": asked.response_schema,
         "expiresAt": None if until is None or until > _LAST_MS else _date(until),
-        "metadata": {"toolName": ticket.pending.name, "parameters": asked.parameters},
+        "metadata": {
+            "toolName": ticket.pending.name,
+            "parameters": asked.parameters,
+            "asks": ticket.asked,
+        },
     }
     return _given(told)
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from awaken.contracts import content as stored
+from awaken.contracts.decision_errors import InvalidDecision
 from awaken.contracts.messages import Message, Role, Visibility, as_blocks, user
 from awaken.contracts.permissions import remember_of
 from awaken.contracts.record import Record
@@ -17,6 +19,7 @@ from awaken.transport.media import inline, linked
 from .endings import is_client_call
 
 _ROLES = {"user": Role.USER, "system": Role.SYSTEM, "developer": Role.SYSTEM}
+_ACTIONS = {"resolved": DecisionAction.RESUME, "cancelled": DecisionAction.CANCEL}
 _SERVERS_OWN = {"revision", "extensions"}
 """What a STATE_SNAPSHOT consists of; clients send it back with the next run."""
 
@@ -66,7 +69,7 @@ class ResumeEntry(Record, frozen=True, kw_only=True, rename="camel"):
     """An answer to an interrupt."""
 
     interrupt_id: str
-    status: Literal["resolved", "cancelled"] = "resolved"
+    status: Annotated[str, Meta(extra_json_schema={"enum": ["resolved", "cancelled"]})] = "resolved"
     payload: Any = None
 
 
@@ -120,10 +123,20 @@ def frontend_context(body: RunAgentInput) -> tuple[Message, ...]:
 
 
 def decisions(body: RunAgentInput, tickets: Iterable[Ticket]) -> dict[str, ToolCallResume]:
-    """What the client decides: answers to interrupts, and results of its own tools."""
-    waiting = {it.call_id for it in tickets if is_client_call(it, it.tool_name)}
-    told = {id_: _result(it) for id_, it in body.results.items() if id_ and id_ in waiting}
-    return told | {it.interrupt_id: _answer(it) for it in body.answers}
+    """What the client decides: results of its own tools by ticket, and answers to interrupts.
+
+    Raises:
+        InvalidDecision: An answer has no status that there is, or contradicts another one.
+    """
+    waiting = [it for it in tickets if is_client_call(it, it.tool_name)]
+    results = body.results
+    told = {it.ticket_id: _result(results[it.call_id]) for it in waiting if it.call_id in results}
+    for entry in body.answers:
+        given = _answer(entry)
+        if told.setdefault(entry.interrupt_id, given) != given:
+            what = f"The answer to interrupt '{entry.interrupt_id}'"
+            raise InvalidDecision(what=what, problem="there are two, which differ")
+    return told
 
 
 def spoken(body: RunAgentInput, run_id: str) -> tuple[Message, ...]:
@@ -160,8 +173,10 @@ def _by_description(entries: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 def _answer(entry: ResumeEntry) -> ToolCallResume:
     given = entry.payload if isinstance(entry.payload, dict) else {}
-    is_refused = entry.status == "cancelled" or given.get("approved") is False
-    action = DecisionAction.CANCEL if is_refused else DecisionAction.RESUME
+    if entry.status not in _ACTIONS:
+        what = f"The answer to interrupt '{entry.interrupt_id}'"
+        raise InvalidDecision(what=what, problem="its status is neither resolved nor cancelled")
+    action = _ACTIONS[entry.status]
     why = str(given["reason"]) if "reason" in given else None
     told = ToolCallResume(decision_id="", action=action, result=entry.payload, reason=why)
     return msgspec.structs.replace(

@@ -20,6 +20,7 @@ from awaken.contracts.record import Record
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.threads import Thread
+from awaken.contracts.ticket_names import find_ticket
 from awaken.services.following import EventStream
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import Problem
@@ -64,7 +65,9 @@ async def run_agent(call: Call) -> Reply:
     tickets = await call.view.tickets(thread.id) if thread and body.results else ()
     decided = {name: it for name, it in decisions(body, tickets).items() if name != same}
     if decided:
-        return await _decide(call, thread, request, decided)
+        # The client has the results that it gives, and would show them twice.
+        given = {it.call_id for it in tickets if it.ticket_id in decided}
+        return await _decide(call, thread, request, decided, given & body.results.keys())
     if not said:
         return await _again(call, thread)
     try:
@@ -116,7 +119,11 @@ async def _known(call: Call, thread: Thread | None) -> set[str] | None:
 
 
 async def _decide(
-    call: Call, thread: Thread | None, request: RunRequest, decided: dict[str, ToolCallResume]
+    call: Call,
+    thread: Thread | None,
+    request: RunRequest,
+    decided: dict[str, ToolCallResume],
+    given: Collection[str],
 ) -> Reply:
     view = call.view
     if call.body.answers:
@@ -124,14 +131,12 @@ async def _decide(
     if thread is None or thread.latest_run_id is None:
         raise UnknownTicket(ticket_id=next(iter(decided)))
     target = await view.run(thread.open_run_id or thread.latest_run_id)
-    # The client has the results that it gives, and would show them twice.
-    given = decided.keys() & call.body.results.keys()
     if target.status is not RunStatus.WAITING and not request.messages:
         # The same answers again, or late ones: a stream must begin where its run began.
         call.require(Access.READ)
-        await view.decide(target, decided)
+        await view.decide(target, decided, find_ticket)
         return _told(call, await view.follow_run(target.run_id), is_anew=True)
-    return _told(call, await view.decide_and_follow(target, decided, request), given)
+    return _told(call, await view.decide_and_follow(target, decided, request, find_ticket), given)
 
 
 async def _again(call: Call, thread: Thread | None) -> Reply:

@@ -6,17 +6,20 @@ is told by the thread's newest messages alone, so that a long chat costs no more
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from awaken.contracts import content
+from awaken.contracts.decision_errors import InvalidDecision
+from awaken.contracts.errors import UnknownTicket
 from awaken.contracts.identity import present
 from awaken.contracts.messages import Message, Role, Visibility, as_blocks
 from awaken.contracts.permissions import remember_of
-from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
+from awaken.contracts.suspension import Asks, DecisionAction, Ticket, ToolCallResume
+from awaken.contracts.ticket_names import find_by_call, find_by_id
 from awaken.contracts.tools import EMPTY_PARAMETERS, ToolDescriptor
-from awaken.services.decisions import names
 from awaken.transport.media import linked
 
 from .wire import UiMessage, UiPart, UiTools
@@ -69,17 +72,20 @@ def decisions_of(
 ) -> dict[str, ToolCallResume]:
     """The decisions on tickets that wait, by ticket id; of one call the latest part counts.
 
-    What the request says about later calls holds for all its decisions: the client's own parts
-    have no place for it.
+    An approval names its ticket, and belongs to the call of its part. An output names its call,
+    and answers nothing that asks for permission. What the request says about later calls holds
+    for all its decisions: the client's own parts have no place for it.
+
+    Raises:
+        AmbiguousTicket: A call has several open tickets.
+        InvalidDecision: An approval neither approves nor denies, or is not of its call.
     """
-    ids = {name: it.ticket_id for it in waiting for name in names(it)}
+    tickets = tuple(waiting)
     found: dict[str, ToolCallResume | None] = {}
     for part in (part for it in messages if it.role == "assistant" for part in it.parts):
         is_call = part.type.startswith("tool-") or part.type == "dynamic-tool"
-        asked = part.approval.get("id") if part.approval and part.state == _ANSWERED else None
-        ticket_id = ids.get(asked if isinstance(asked, str) else part.tool_call_id or "")
-        if is_call and ticket_id is not None and not _is_ours(part):
-            found[ticket_id] = _decision(part)
+        if is_call and not _is_ours(part) and (ticket := _ticket(part, tickets)) is not None:
+            found[ticket.ticket_id] = _decision(part, ticket)
     held = remember_of(remember)
     return {
         ticket_id: msgspec.structs.replace(it, remember=held)
@@ -104,23 +110,42 @@ def _is_ours(part: UiPart) -> bool:
     return is_output and bool(part.provider_executed or part.preliminary)
 
 
-def _decision(part: UiPart) -> ToolCallResume | None:
+def _ticket(part: UiPart, tickets: Sequence[Ticket]) -> Ticket | None:
+    """The ticket that a part is about, if that waits."""
+    asked = part.approval.get("id") if part.approval and part.state == _ANSWERED else None
+    with suppress(UnknownTicket):
+        if not isinstance(asked, str):
+            return find_by_call(tickets, part.tool_call_id or "")
+        ticket = find_by_id(tickets, asked)
+        if part.tool_call_id in (None, ticket.call_id):
+            return ticket
+        what, problem = f"Approval '{asked}'", f"it is not of call '{part.tool_call_id}'"
+        raise InvalidDecision(what=what, problem=problem)
+    return None
+
+
+def _decision(part: UiPart, ticket: Ticket) -> ToolCallResume | None:
+    is_permission = ticket.asked is Asks.PERMISSION
     match part.state:
-        case "output-available":
+        case "output-available" if not is_permission:
             return ToolCallResume(decision_id="", result=part.output)
-        case "output-error":
+        case "output-error" if not is_permission:
             return ToolCallResume(decision_id="", result={"error": part.error_text or "error"})
         case "output-denied":
-            return _answered({"approved": False})
+            return _answered(ticket, {"approved": False})
         case "approval-responded":
-            return _answered(part.approval or {})
+            return _answered(ticket, part.approval or {})
         case _:
             return None
 
 
-def _answered(answer: dict[str, Any]) -> ToolCallResume:
-    is_denied = answer.get("approved") is False
-    action = DecisionAction.CANCEL if is_denied else DecisionAction.RESUME
+def _answered(ticket: Ticket, answer: dict[str, Any]) -> ToolCallResume:
+    if ticket.asked is not Asks.ANSWER:
+        return ToolCallResume(decision_id="", result=answer)
+    if not isinstance(answer.get("approved"), bool):
+        what = f"The approval of ticket '{ticket.ticket_id}'"
+        raise InvalidDecision(what=what, problem="'approved' must be true or false")
+    action = DecisionAction.RESUME if answer["approved"] else DecisionAction.CANCEL
     return ToolCallResume(decision_id="", action=action, result=answer)
 
 

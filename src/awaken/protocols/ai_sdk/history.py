@@ -17,7 +17,7 @@ from awaken.contracts.events import ToolCallDone, ToolCallResumed
 from awaken.contracts.messages import Message, MessageRecord, Role, Visibility
 from awaken.contracts.queries import DEFAULT_LIMIT, LIMIT_MAX, OFFSET_MAX, MessageQuery, Order
 from awaken.contracts.record import Record
-from awaken.contracts.suspension import ResumeMode, Ticket
+from awaken.contracts.suspension import Asks, Ticket
 from awaken.services.view import TenantView
 
 from .parts import Fields, approval_requested, available, outcome_of
@@ -165,10 +165,7 @@ def _settle(part: Fields, outcomes: Mapping[str, Fields | None], ticket: Ticket 
     answer = part.pop("answer", None)
     if answer is not None:
         part |= outcomes.get(answer.id) or available(_told(answer))
-    elif ticket is not None and (
-        # A held decision means that a gate asks in between.
-        ticket.held is not None or ticket.resume_mode is ResumeMode.REPLAY_TOOL_CALL
-    ):
+    elif ticket is not None and ticket.asked is Asks.PERMISSION:
         part |= approval_requested(ticket.ticket_id)
 
 

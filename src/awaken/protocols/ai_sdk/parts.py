@@ -8,7 +8,7 @@ from typing import Any
 
 from awaken.contracts import events as ev
 from awaken.contracts.messages import Visibility
-from awaken.contracts.suspension import ResumeMode, ToolCallOutcome
+from awaken.contracts.suspension import Asks, ToolCallOutcome
 from awaken.transport.asgi import encode_json
 
 Fields = dict[str, Any]
@@ -35,7 +35,7 @@ def outcome_of(event: ev.ToolCallDone | ev.ToolCallResumed) -> Fields | None:
         case ToolCallOutcome.FAILED:
             return _failed(result.message or encode_json(data or "tool error").decode())
         case ToolCallOutcome.SUSPENDED:
-            if wanted is None or wanted.resume_mode is not ResumeMode.REPLAY_TOOL_CALL:
+            if wanted is None or wanted.asked is not Asks.PERMISSION:
                 return None
             return approval_requested(event.ticket_id or wanted.suspension.id or event.id)
 
@@ -78,8 +78,10 @@ def _resumed(event: ev.ToolCallResumed) -> Fields:
     result = event.result if isinstance(event.result, dict) else {}
     if isinstance(text := result.get("error"), str):
         return _failed(text)
-    if result.get("approved") is False:
-        return {"state": "output-denied", "approval": {"id": event.target_id, **result}}
+    if event.is_declined or result.get("approved") is False:
+        reason = {"reason": event.result} if isinstance(event.result, str) else {}
+        told = {"id": event.ticket_id or event.target_id, **result, "approved": False, **reason}
+        return {"state": "output-denied", "approval": told}
     return available(event.result)
 
 

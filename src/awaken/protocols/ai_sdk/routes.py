@@ -15,7 +15,6 @@ from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order
 from awaken.contracts.record import Record, always
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.suspension import Ticket, ToolCallResume
-from awaken.services.decisions import names
 from awaken.services.following import EventStream
 from awaken.transport.asgi import Bytes, Header, Reply, as_json
 from awaken.transport.problems import Problem
@@ -124,7 +123,7 @@ async def _decided(
     decisions: Mapping[str, ToolCallResume],
 ) -> Reply:
     """Let a run go on with decisions; new messages come after them, in a new UI message."""
-    meant = [it for it in tickets if decisions.keys() & names(it)]
+    meant = [it for it in tickets if it.ticket_id in decisions]
     call.check_may_answer(meant, decisions.values())
     view, run = call.view, await call.view.run(tickets[0].run_id)
     stream = await view.decide_and_follow(run, decisions, request)

@@ -3,12 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-from mcp_types import ElicitRequestFormParams, ElicitResult
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, ElicitRequestFormParams, ElicitResult
+from msgspec.structs import replace
 from pydantic import ValidationError
 
+from awaken.contracts.decision_errors import InvalidDecision
 from awaken.contracts.permissions import PermissionScope, Remember
-from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
+from awaken.contracts.suspension import Asks, DecisionAction, Ticket, ToolCallResume
+from awaken.contracts.verdicts import read_text
 from awaken.transport.routes import Access
 
 from .callers import Context, caller_of
@@ -16,19 +19,23 @@ from .callers import Context, caller_of
 _PRIMITIVES = ("string", "number", "integer", "boolean")
 _MESSAGE = {"type": "string", "minLength": 1}
 _DECISION = {"type": "string", "title": "Decision", "enum": ["approve", "deny"]}
+_MALFORMED = "it must be {'action': 'accept' | 'decline' | 'cancel', 'content': {…}}"
 _SCOPES = tuple(PermissionScope)
 _REMEMBER = {"type": "string", "title": "For how long", "enum": list(_SCOPES), "default": "once"}
 
 
 def keyed(ctx: Context, tickets: Sequence[Ticket]) -> dict[str, Ticket]:
-    """The tickets that the client's user can decide on, by their own names where those differ."""
+    """The tickets that the client's user can decide on, by id; questions by their own names.
+
+    Whatever asks for permission has no other name: an answer that comes again is to that ticket.
+    """
     found: dict[str, Ticket] = {}
     if not may_ask(ctx):
         return found
     decider = caller_of(ctx).view.principal_id
     for ticket in tickets:
         if _schema(ticket) is not None and decider in (ticket.deciders or (decider,)):
-            name = ticket.suspension.id
+            name = ticket.question[2] if ticket.asked is Asks.ANSWER else ""
             found[name if name and name not in found else ticket.ticket_id] = ticket
     return found
 
@@ -42,20 +49,27 @@ def form_of(ticket: Ticket) -> ElicitRequestFormParams:
 def decisions_of(
     forms: Mapping[str, Ticket], answers: Mapping[str, Any]
 ) -> dict[str, ToolCallResume]:
-    """The decisions among a client's answers; what is unknown or malformed decides nothing."""
+    """The decisions among a client's answers; what is unknown or incomplete decides nothing.
+
+    Raises:
+        MCPError: An answer has an action that there is not, or says neither yes nor no.
+    """
     found = {}
     for name, ticket in forms.items():
-        decision = _decision(ticket, answers.get(name))
+        if answers.get(name) is None:
+            continue
+        try:
+            decision = _decision(ticket, answers[name])
+        except (InvalidDecision, ValidationError) as error:
+            why = str(error) if isinstance(error, InvalidDecision) else _MALFORMED
+            raise MCPError(INVALID_PARAMS, f"Answer '{name}': {why}") from error
         if decision is not None:
             found[ticket.ticket_id] = decision
     return found
 
 
 def _decision(ticket: Ticket, answer: Any) -> ToolCallResume | None:
-    try:
-        given = ElicitResult.model_validate(answer, from_attributes=True)
-    except ValidationError:
-        return None
+    given = ElicitResult.model_validate(answer, from_attributes=True)
     content: Mapping[str, Any] = given.content or {}
     refused = ToolCallResume(decision_id="", action=DecisionAction.CANCEL, reason="declined")
     if given.action == "decline":
@@ -63,13 +77,16 @@ def _decision(ticket: Ticket, answer: Any) -> ToolCallResume | None:
     fields = (_schema(ticket) or {}).get("required", ())
     if given.action != "accept" or any(name not in content for name in fields):
         return None
-    wanted = ticket.suspension.response_schema
+    wanted = _wanted(ticket)
     if wanted is None:
-        approved = ToolCallResume(decision_id="", result={"approved": True})
-        told = approved if content["decision"] == "approve" else refused
         scope = content.get("remember")
         remember = Remember(scope=PermissionScope(scope)) if scope in _SCOPES else None
-        return msgspec.structs.replace(told, remember=remember)
+        verdict = read_text(str(content["decision"]))
+        if verdict is None:
+            problem = "'decision' must be 'approve' or 'deny'"
+            raise InvalidDecision(what=f"The decision on '{ticket.ticket_id}'", problem=problem)
+        approved = ToolCallResume(decision_id="", result={"approved": True})
+        return replace(approved if verdict else refused, remember=remember)
     result = content["answer"] if wanted.get("type") in _PRIMITIVES else dict(content)
     return ToolCallResume(decision_id="", result=result)
 
@@ -100,7 +117,7 @@ def may_ask(ctx: Context) -> bool:
 
 def _schema(ticket: Ticket) -> dict[str, Any] | None:
     """The form's schema; None when the ticket wants more than a form can hold."""
-    wanted = ticket.suspension.response_schema
+    wanted = _wanted(ticket)
     if wanted is None:
         schema = _object(decision=_DECISION)
         if ticket.asked_by:
@@ -112,6 +129,12 @@ def _schema(ticket: Ticket) -> dict[str, Any] | None:
     if wanted.get("type") != "object" or not isinstance(fields, dict) or not fields:
         return None
     return wanted if all(map(_is_flat, fields.values())) else None
+
+
+def _wanted(ticket: Ticket) -> dict[str, Any] | None:
+    """The schema of the answer; None when the ticket asks for a yes or no."""
+    is_permission = ticket.asked is Asks.PERMISSION
+    return None if is_permission else ticket.suspension.response_schema
 
 
 def _object(**fields: Any) -> dict[str, Any]:

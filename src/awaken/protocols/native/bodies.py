@@ -72,16 +72,18 @@ class MailboxItem(Record, frozen=True, kw_only=True):
 
 
 class TicketDecision(Record, frozen=True, kw_only=True):
-    """A decision on a suspended call, named by the call, its ticket or its suspension."""
+    """A decision on a suspended call, named by its ticket, or by the call if only one is open."""
 
     action: Annotated[str, Meta(extra_json_schema={"enum": ["resume", "cancel"]})]
     tool_call_id: Id | None = None
     ticket_id: Id | None = None
     payload: Any = None
-    """The tool's result or what it is told, depending on the ticket's resume mode."""
+    """A yes or no where the ticket asks permission, else the tool's result or what it is told."""
     reason: str | None = None
     arguments: Any = None
     """Edited arguments of the call."""
+    arguments_hash: Id | None = None
+    """What the decider has seen; the decision is refused when the ticket holds something else."""
     remember: Remember | None = None
     """Whether the decision holds for later calls as well."""
     decision_id: Id | None = None
@@ -102,6 +104,7 @@ class TicketDecision(Record, frozen=True, kw_only=True):
             result=self.payload,
             reason=self.reason,
             arguments=self.arguments,
+            arguments_hash=self.arguments_hash,
             remember=self.remember,
         )
 

@@ -1,13 +1,17 @@
 """Input for threads and runs: messages, decisions, interrupts and cancels."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from awaken.contracts.decision_errors import InvalidDecision
 from awaken.contracts.dispatch import DispatchStatus, InputMode
 from awaken.contracts.errors import InvalidResume, UnknownAgent
 from awaken.contracts.messages import user
 from awaken.contracts.runs import RunRecord, RunRequest
+from awaken.contracts.suspension import Ticket
+from awaken.contracts.ticket_names import find_by_call, find_by_id
 from awaken.mailbox.receipts import SubmitReceipt
 from awaken.services.control import DeliveryOptions
 from awaken.transport.asgi import Reply, as_json
@@ -116,9 +120,18 @@ async def _decided(call: Call, run: RunRecord) -> Reply:
     body: TicketDecision = call.body
     name = body.ticket_id or body.tool_call_id
     if not name:
-        message = "name the call that is decided on: toolCallId or ticketId"
+        message = "name the call that is decided on: ticketId or toolCallId"
         raise Problem(400, "invalid_input", message)
-    (receipt,) = await call.view.decide(run, {name: body.resume()})
+    find = find_by_id if body.ticket_id else find_by_call
+
+    def find_named(tickets: Sequence[Ticket], named: str) -> Ticket:
+        ticket = find(tickets, named)
+        if body.tool_call_id not in (None, "", ticket.call_id):
+            problem = "ticketId and toolCallId name different calls"
+            raise InvalidDecision(what="The decision", problem=problem)
+        return ticket
+
+    (receipt,) = await call.view.decide(run, {name: body.resume()}, find_named)
     return _accepted("decision_submitted", **msgspec.structs.asdict(receipt))
 
 

@@ -13,7 +13,7 @@ from awaken.contracts.messages import MessageRecord
 from awaken.contracts.record import Record, always
 from awaken.contracts.runs import RunRecord, Waiting
 from awaken.contracts.specs import AgentSpec
-from awaken.contracts.suspension import DecisionAction, ResumeMode, Suspension, Ticket
+from awaken.contracts.suspension import Asks, DecisionAction, ResumeMode, Suspension, Ticket
 from awaken.contracts.threads import Thread
 
 T = TypeVar("T")
@@ -121,6 +121,10 @@ class TicketView(Record, frozen=True, kw_only=True):
     arguments: Any = always(None)
     resume_mode: ResumeMode
     suspension: Suspension
+    asks: Asks
+    """Whether a yes or no, an answer, or either of them is wanted."""
+    arguments_hash: str
+    """May come back with the decision, which is refused if the ticket holds other arguments."""
     status: TicketStatus
     expires_at: int | None = None
     on_expiry: DecisionAction
@@ -239,7 +243,8 @@ def status_name(status: DispatchStatus) -> str:
 def ticket_view(ticket: Ticket) -> TicketView:
     """A ticket as it is shown."""
     fields = {name: getattr(ticket, name) for name in _TICKET_FIELDS}
-    return TicketView(tool_call_id=ticket.call_id, **fields)
+    shown = {"asks": ticket.asked, "arguments_hash": ticket.decided_hash}
+    return TicketView(tool_call_id=ticket.call_id, **fields | shown)
 
 
 def agent_view(spec: AgentSpec, tools: tuple[str, ...]) -> AgentView:
@@ -247,4 +252,8 @@ def agent_view(spec: AgentSpec, tools: tuple[str, ...]) -> AgentView:
     return AgentView(id=spec.id, description=spec.description, model=spec.model_id, tools=tools)
 
 
-_TICKET_FIELDS = tuple(name for name in TicketView.__struct_fields__ if name != "tool_call_id")
+_TICKET_FIELDS = tuple(
+    name
+    for name in TicketView.__struct_fields__
+    if name not in ("tool_call_id", "asks", "arguments_hash")
+)

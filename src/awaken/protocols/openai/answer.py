@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from awaken.contracts import events as ev
 from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, Stopped, Termination
+from awaken.contracts.suspension import SuspendTicket
 from awaken.services.following import Batch, EventStream
 from awaken.transport.asgi import encode_json
 
@@ -131,6 +132,15 @@ def ending_of(termination: Termination) -> tuple[str, dict[str, Any]]:
 def outside_id(call_id: str, run_id: str) -> str:
     """What a client calls a tool call: it leads back to the run."""
     return f"{call_id}~{run_id}"
+
+
+def form_of(ticket: SuspendTicket, call: dict[str, str]) -> dict[str, str]:
+    """A call as its client answers it: one that asks by a form has that in place of arguments."""
+    asked = ticket.suspension
+    if asked.response_schema is None:
+        return call
+    form = {"message": asked.message, "response_schema": asked.response_schema}
+    return {**call, "arguments": as_text(form)}
 
 
 def as_text(value: Any) -> str:

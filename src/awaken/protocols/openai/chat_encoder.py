@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 from awaken.contracts import events as ev
 from awaken.contracts.deltas import ReasoningDelta, TextDelta
 from awaken.contracts.lifecycle import Failed
+from awaken.contracts.suspension import Asks
 from awaken.transport.asgi import encode_json
 from awaken.transport.sse import data_line
 
-from .answer import AnswerEncoder, Handlers, ending_of, outside_id
+from .answer import AnswerEncoder, Handlers, ending_of, form_of, outside_id
 from .wire import error_body
 
 
@@ -63,10 +64,11 @@ class ChatEncoder(AnswerEncoder):
         ticket, name = event.result.suspension, event.result.tool_name
         if ticket is None:
             return
-        if not ticket.is_question:
+        if ticket.asked is not Asks.ANSWER:
             self._say(TextDelta(delta=f"[The call of '{name}' waits for an approval.]"))
             return
-        call_id, function = outside_id(event.id, self.run_id), self.call_of(event.id, name)
+        call_id = outside_id(event.id, self.run_id)
+        function = form_of(ticket, self.call_of(event.id, name))
         call = {"id": call_id, "type": "function", "function": function}
         self._emit({"tool_calls": [{"index": len(self._asked), **call}]})
         self._asked.append(call)

@@ -45,13 +45,24 @@ def request_of(
 
 
 def approvals_of(items: Input) -> Mapping[str, ToolCallResume]:
-    """What is approved and what is not, by the ids of the requests."""
+    """What is approved and what is not, by the ids of the requests.
+
+    Raises:
+        Problem: An answer neither approves nor declines, or contradicts another one.
+    """
     given = [] if isinstance(items, str) else items
     answers = [item for item in given if item.type == "mcp_approval_response"]
-    return {item.approval_request_id: _approval(item) for item in answers}
+    found: dict[str, ToolCallResume] = {}
+    for item in answers:
+        name, answer = item.approval_request_id, _approval(item)
+        if found.setdefault(name, answer) != answer:
+            raise bad_request(f"There are two answers to approval '{name}', which differ.")
+    return found
 
 
 def _approval(item: Item) -> ToolCallResume:
+    if item.approve is None:
+        raise bad_request(f"Approval '{item.approval_request_id}': `approve` must be a boolean.")
     action = DecisionAction.RESUME if item.approve else DecisionAction.CANCEL
     result = {"approved": item.approve, "reason": item.reason}
     told = ToolCallResume(decision_id="", action=action, result=result, reason=item.reason)

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, NamedTuple
 
 from awaken.contracts import events as ev
 from awaken.contracts.deltas import ReasoningDelta, TextDelta
-from awaken.contracts.suspension import ToolCallOutcome
+from awaken.contracts.suspension import Asks, ToolCallOutcome
 from awaken.transport.asgi import encode_json
 
-from .answer import AnswerEncoder, Handlers, as_text, ending_of, outside_id
+from .answer import AnswerEncoder, Handlers, as_text, ending_of, form_of, outside_id
 
 Item = dict[str, Any]
 
@@ -120,13 +120,15 @@ class ResponsesEncoder(AnswerEncoder):
             is_failed = event.outcome is ToolCallOutcome.FAILED
             error = (event.result.message or "it failed") if is_failed else None
             self._show_call(event.id, event.result.data, error)
-        elif ticket.is_question:
+        elif ticket.asked is Asks.ANSWER:
             self._approvals.pop(event.id, None)
+            call = form_of(ticket, call)
             item = {"id": self._item_id("fc"), "type": "function_call", "call_id": public, **call}
             told = "response.function_call_arguments"
             pieces = (f"{told}.delta", {"delta": call["arguments"]}), (f"{told}.done", call)
             self._show({**item, "status": "completed"}, {"arguments": ""}, *pieces)
         else:
+            public = outside_id(event.ticket_id or event.id, self.run_id)
             self._approvals[event.id] = public
             label = self.frame["model"]
             item = {"id": public, "type": "mcp_approval_request", "server_label": label, **call}
@@ -136,6 +138,7 @@ class ResponsesEncoder(AnswerEncoder):
         # What a client answered itself it knows; only approved calls are shown.
         if event.target_id in self._approvals:
             error = event.result.get("error") if isinstance(event.result, dict) else None
+            error = error or (event.result if event.is_declined else None)
             self._show_call(event.target_id, event.result, error and as_text(error))
 
     def _show_call(self, call_id: str, result: Any, error: str | None) -> None:

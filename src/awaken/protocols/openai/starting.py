@@ -11,13 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from urllib.parse import quote, unquote
 
+import msgspec
 from msgspec.structs import replace
 
 from awaken.contracts import errors, lifecycle, queries
 from awaken.contracts.dispatch import InputMode
 from awaken.contracts.messages import Message, Role, system
 from awaken.contracts.runs import RunRecord, RunRequest
-from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.suspension import Asks, Ticket, ToolCallResume
 from awaken.contracts.threads import Thread
 from awaken.services.view import StartedRun
 from awaken.transport.problems import Problem
@@ -56,11 +57,12 @@ async def begin(
     if asked.agent_id not in view.agents():
         raise Problem(404, "model_not_found", f"There is no agent '{asked.agent_id}'.")
     history, results, fresh = _divided(asked.messages)
-    answers = {**{it.tool_call_id or "": _output(it) for it in results}, **approvals}
+    outputs = {it.tool_call_id or "": _output(it) for it in results}
+    answers = {**outputs, **approvals}
     thread = None if asked.thread_id is None else await view.find_thread(asked.thread_id)
     waiting = await _waiting(call, thread, answers if asked.thread_id is None else ())
     if waiting is not None:
-        return await _go_on(call, waiting, answers, fresh)
+        return await _go_on(call, waiting, (outputs, approvals), fresh)
     is_kept = asked.thread_id is None and bool(history)
     if (results and not is_kept) or not (fresh or results):
         raise bad_request(f"There is nothing new; no call waits for {', '.join(answers) or 'it'}.")
@@ -100,24 +102,37 @@ async def _waiting(call: Call, thread: Thread | None, answers: Iterable[str]) ->
     return None
 
 
-async def _go_on(call: Call, waiting: RunRecord, answers: Answers, fresh: list[Message]) -> Begun:
+async def _go_on(
+    call: Call, waiting: RunRecord, answers: tuple[Answers, Answers], fresh: list[Message]
+) -> Begun:
     view, run_id = call.view, waiting.run_id
     thread = await view.thread(waiting.thread_id)
     tickets = [it for it in await view.tickets(thread.id) if it.run_id == run_id]
     if not tickets and not fresh:
         raise bad_request("There is nothing new; the run waits for a message or its own tasks.")
-    decisions = {it.ticket_id: _decision(call, it, answers) for it in tickets}
+    decisions = {it.ticket_id: _decision(call, it, *answers) for it in tickets}
     request = RunRequest(messages=tuple(fresh))
     stream = await view.decide_and_follow(waiting, decisions, request)
     return StartedRun(run_id=run_id, thread_id=thread.id, stream=stream), thread.event_seq
 
 
-def _decision(call: Call, ticket: Ticket, answers: Answers) -> ToolCallResume:
-    public = outside_id(ticket.call_id, ticket.run_id)
-    given = answers.get(public) or answers.get(ticket.call_id)
+def _decision(call: Call, ticket: Ticket, outputs: Answers, approvals: Answers) -> ToolCallResume:
+    """What was said to a ticket: outputs answer calls, and approvals the tickets that ask for them.
+
+    An answer to a ticket that is shown as a call has to be its output, by the call's id; no output
+    answers a ticket that is shown as an approval.
+    """
+    is_answer = ticket.asked is Asks.ANSWER
+    own = ticket.call_id if is_answer else ticket.ticket_id
+    answers, public = outputs if is_answer else approvals, outside_id(own, ticket.run_id)
+    given = answers.get(public) or answers.get(own)
     if given is None:
-        raise bad_request(f"No tool output found for function call {public}.", "missing_output")
+        what = "tool output found for function call" if is_answer else "answer found for approval"
+        raise bad_request(f"No {what} {public}.", "missing_output")
     call.check_may_answer([ticket], [given])
+    if is_answer and ticket.suspension.response_schema is not None:
+        with suppress(msgspec.DecodeError):
+            return replace(given, result=msgspec.json.decode(str(given.result)))
     return given
 
 

@@ -65,7 +65,7 @@ class Item(Record, frozen=True, kw_only=True):
     arguments: str = ""
     output: Content = None
     approval_request_id: str = ""
-    approve: bool = False
+    approve: bool | None = None
     remember: Any = None
     """Whether the approval holds for later calls as well; our own addition."""
     reason: str | None = None

@@ -1,3 +1,4 @@
+import { questionForm } from "./questions.js";
 import { frames, Turn } from "./turns.js";
 import { snippets } from "./snippets.js";
 
@@ -11,7 +12,7 @@ const IDEAS = {
   askUserQuestion: ["Be asked a question", "RUN_QUESTION_TOOL"], set_background_color: ["Colour this page", "RUN_COLOR_TOOL"],
   progress_demo: ["Watch progress, then stop it", "RUN_SLOW_TOOL"], failingTool: ["See a failure", "RUN_FAILING_TOOL"],
 };
-let agents = [], agent = null, turn = null, thread = kept("thread"), count = 0, generation = 0;
+let agents = [], agent = null, turn = null, thread = kept("thread"), count = 0, generation = 0, watching = null;
 
 function element(tag, properties = {}, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
@@ -19,11 +20,11 @@ function element(tag, properties = {}, ...children) {
   return made;
 }
 
-async function ask(path, body) {
+async function ask(path, body, signal) {
   const headers = kept("token") ? { Authorization: `Bearer ${kept("token")}` } : {};
   const sent = body && { method: "POST", body: JSON.stringify(body) };
   if (body) headers["Content-Type"] = "application/json";
-  const response = await fetch(`${base}/${path}`, { ...sent, headers });
+  const response = await fetch(`${base}/${path}`, { ...sent, headers, signal });
   if (response.ok) return response;
   if (response.status === 401) showLogin();
   const told = await response.json().catch(() => ({}));
@@ -104,6 +105,7 @@ async function start(text) {
 /** Reads a run's events until it ends or waits; after a drop from where it was. */
 async function follow(followed, response) {
   const mine = ++generation;
+  watching?.abort();
   if (turn !== followed) $("turns").append((followed.view = element("div", { className: "turn" })));
   turn = followed;
   followed.end = null;
@@ -120,7 +122,11 @@ async function follow(followed, response) {
         draw(followed);
         if (followed.end) break;
       }
-      if (followed.end || await isAtRest(followed)) break;
+      if (followed.end && !(await hasGoneOn(followed))) break;
+      if (!followed.end && await isAtRest(followed)) break;
+      followed.end = null;
+      response = null;
+      continue;
     } catch (error) {
       if (error.status && error.status !== 503) return void (followed.end = { type: "lost" }, draw(followed), notice(error.message));
     }
@@ -129,7 +135,38 @@ async function follow(followed, response) {
     notice("The connection dropped; attaching again…");
     await pause(Math.min(250 * 2 ** drops, 4000));
   }
-  if (mine === generation) draw(followed);
+  if (mine !== generation) return;
+  draw(followed);
+  if (followed.end?.type === "suspended") void watch(followed, mine);
+}
+
+/** Whether a run that waited goes on already: what it asked then is not what it asks now. */
+async function hasGoneOn(followed) {
+  if (followed.end.type !== "suspended") return false;
+  const run = await read(`v1/runs/${followed.runId}`);
+  if (run.status !== "waiting") return true;
+  const { items } = await read(`v1/runs/${followed.runId}/tickets`);
+  const open = new Set(items.map((it) => it.ticket_id));
+  return followed.questions.some((it) => it.ticketId && !open.has(it.ticketId));
+}
+
+/** Looks out for answers that are given elsewhere: they close the forms, and the run goes on. */
+async function watch(followed, mine) {
+  for (let drops = 0; mine === generation; drops += 1) {
+    watching = new AbortController();
+    try {
+      const stream = await ask(`v1/threads/${thread}/events/stream?cursor=${followed.cursor}`, undefined, watching.signal);
+      for await (const { id } of frames(stream)) {
+        if (mine !== generation) return;
+        if (id === undefined || !(await hasGoneOn(followed))) continue;
+        return void (await follow(followed, null));
+      }
+      if (mine === generation && await hasGoneOn(followed)) return void (await follow(followed, null));
+    } catch (error) {
+      if (error.status && error.status !== 503) return;
+    }
+    await pause(Math.min(250 * 2 ** drops, 4000));
+  }
 }
 
 async function isAtRest(followed) {
@@ -139,9 +176,17 @@ async function isAtRest(followed) {
   return true;
 }
 
-async function decide(followed, item, action, payload) {
-  const body = { toolCallId: item.id, action, payload };
-  await ask(`v1/runs/${followed.runId}/decision`, body).then(() => follow(followed, null), (error) => notice(error.message));
+async function decide(followed, item, action, payload, more = {}) {
+  const named = item.ticketId ? { ticketId: item.ticketId } : { toolCallId: item.id };
+  const body = { ...named, action, payload, ...more };
+  try {
+    await ask(`v1/runs/${followed.runId}/decision`, body);
+  } catch (error) {
+    notice(error.message);
+    // What somebody else has decided is shown; what does not fit is asked again.
+    if (error.status !== 409) return draw(followed, true);
+  }
+  await follow(followed, null);
 }
 
 /** Shows a thread after a reload: its latest runs from the log, the last one live if it goes on. */
@@ -168,10 +213,13 @@ function addMine(text) {
   $("turns").scrollTop = $("turns").scrollHeight;
 }
 
-function draw(drawn) {
+function draw(drawn, isForced = false) {
   const isAtBottom = $("turns").scrollHeight - $("turns").scrollTop - $("turns").clientHeight < 80;
-  const focused = drawn.view.contains(document.activeElement) && document.activeElement.tagName === "INPUT";
-  if (!focused) drawn.view.replaceChildren(...drawn.items.map((item) => drawItem(drawn, item)), ...ending(drawn));
+  // Whoever is about to answer is not disturbed, unless what was asked is not asked any more.
+  const asked = drawn.end?.type === "suspended" ? drawn.questions.map((it) => it.ticketId ?? it.id).join() : "";
+  const focused = asked && asked === drawn.asked && drawn.view.contains(document.activeElement);
+  drawn.asked = asked;
+  if (isForced || !focused) drawn.view.replaceChildren(...drawn.items.map((item) => drawItem(drawn, item)), ...ending(drawn));
   $("stop").hidden = drawn.end !== null;
   $("send").hidden = drawn.end === null;
   if (isAtBottom) $("turns").scrollTop = $("turns").scrollHeight;
@@ -200,22 +248,8 @@ function drawItem(drawn, item) {
 }
 
 function question(drawn, item) {
-  const ticket = item.result?.suspension ?? {};
-  const needsAnswer = ticket.resume_mode === "use_decision_as_tool_result";
-  const isColor = item.name === "set_background_color";
-  const field = element("input", { ariaLabel: "Answer", placeholder: "Answer" });
-  const yes = element("button", { className: "yes", textContent: isColor ? "Apply" : needsAnswer ? "Answer" : "Approve" });
-  const no = element("button", { type: "button", textContent: "Decline", onclick: () => decide(drawn, item, "cancel") });
-  const form = element("form", { className: "ask" }, element("strong", { textContent: item.result?.message || `May ${item.name} run?` }));
-  form.append(...(needsAnswer && !isColor ? [field] : []), yes, no);
-  form.onsubmit = (event) => {
-    event.preventDefault();
-    yes.disabled = no.disabled = true;
-    field.blur();
-    if (isColor) $("turns").style.background = item.args?.color ?? "";
-    decide(drawn, item, "resume", isColor ? "applied" : needsAnswer ? field.value : undefined);
-  };
-  return form;
+  const isColoured = (color) => ($("turns").style.background = color);
+  return questionForm(item, (...said) => decide(drawn, item, ...said), isColoured);
 }
 
 function logged({ id, event }) {

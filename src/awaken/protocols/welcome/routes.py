@@ -12,6 +12,7 @@ _FILES = {
     "page.css": b"text/css; charset=utf-8",
     "page.js": b"text/javascript; charset=utf-8",
     "turns.js": b"text/javascript; charset=utf-8",
+    "questions.js": b"text/javascript; charset=utf-8",
     "snippets.js": b"text/javascript; charset=utf-8",
     "icon.svg": b"image/svg+xml",
 }

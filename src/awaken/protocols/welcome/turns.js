@@ -40,6 +40,9 @@ export class Turn {
 
   forgetUnsure() { this.unsure = []; }
 
+  /** The calls that wait, as far as is known. */
+  get questions() { return this.items.filter((it) => it.state === "suspended"); }
+
   /** Texts, thoughts and tool calls in order. */
   get items() {
     let items = [], stepStart = 0;
@@ -58,10 +61,12 @@ export class Turn {
         case "tool_call_start": items.push({ kind: "tool", id: event.id, name: event.name, state: "asked" }); break;
         case "tool_call_ready": Object.assign(tool(event.id), { args: event.arguments, state: "running" }); break;
         case "tool_call_cancel": tool(event.id).state = "failed"; break;
-        case "tool_call_done": Object.assign(tool(event.id), { state: event.outcome, result: event.result, progress: null }); break;
+        case "tool_call_done":
+          Object.assign(tool(event.id), { state: event.outcome, result: event.result, ticketId: event.ticket_id, progress: null });
+          break;
         case "tool_call_resumed": {
-          // Nothing is said of a call that was declined, or that has no result.
-          const state = event.result?.error ? "failed" : event.result == null ? "done" : "succeeded";
+          const isDeclined = event.is_declined || event.result?.approved === false;
+          const state = isDeclined ? "declined" : event.result?.error ? "failed" : "succeeded";
           Object.assign(tool(event.target_id), { state, result: { data: event.result } });
           break;
         }

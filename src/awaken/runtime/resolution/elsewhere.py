@@ -11,6 +11,7 @@ _LOCAL_FIELDS = {
     "allowed_tools": "allowed_tools",
     "excluded_tools": "excluded_tools",
     "parallel_tools": "parallel_tools",
+    "frontend_tools_may_replace": "frontend_tools_may_replace",
     "stop_conditions": "stop",
     "max_rounds": "max_rounds",
     "max_continuation_retries": "max_continuation_retries",

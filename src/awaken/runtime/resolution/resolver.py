@@ -9,6 +9,7 @@ from awaken.authoring.frontend import FrontEndTool
 from awaken.authoring.json_schemas import JsonSchema
 from awaken.authoring.output import OutputType
 from awaken.contracts.backends import ExecutionBackend, ExecutionBackendFactory
+from awaken.contracts.decision_errors import FrontendToolConflict
 from awaken.contracts.errors import (
     DuplicateRegistration,
     InvalidInput,
@@ -77,18 +78,38 @@ class ResolvedAgent:
         return replace(self, models=tuple(routes))
 
     def with_frontend_tools(self, descriptors: Iterable[ToolDescriptor]) -> "ResolvedAgent":
-        """Return the agent with tools that the client executes; they replace ones of equal id.
+        """Return the agent with tools that the client executes.
+
+        They replace tools of equal id only where the spec allows it; see `check_frontend_tools`.
 
         Raises:
             InvalidInput: One has no name, or its schema is none.
         """
         added = {descriptor.id: _frontend_tool(descriptor) for descriptor in descriptors}
+        if not self.spec.frontend_tools_may_replace:
+            added = {tool_id: it for tool_id, it in added.items() if tool_id not in self.tools}
         if not added:
             return self
         tools = {**self.tools, **added}
         return replace(
             self, tools=tools, model_tools=_model_tools(tools), tool_ids=tuple(sorted(tools))
         )
+
+
+def check_frontend_tools(agent: ResolvedAgent, descriptors: Iterable[ToolDescriptor]) -> None:
+    """Refuse a client's tool that would replace one that the agent executes itself.
+
+    One that the agent leaves to clients anyway stays as the agent describes it.
+
+    Raises:
+        FrontendToolConflict: There is one, and the spec does not allow it.
+    """
+    if agent.spec.frontend_tools_may_replace:
+        return
+    for descriptor in descriptors:
+        known = agent.tools.get(descriptor.id)
+        if known is not None and not isinstance(known, FrontEndTool):
+            raise FrontendToolConflict(tool_name=descriptor.id, agent_id=agent.spec.id)
 
 
 def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:

@@ -280,11 +280,13 @@ def _known_tool(run: Run, call: ToolCall) -> Tool:
 
 def decided(run: Run, call: ToolCall, resume: ToolCallResume) -> ToolOutput | None:
     """The output of a call whose decision is its result; its tool is not even looked up."""
+    ticket = run.tickets.get(call.id)
     if resume.action is DecisionAction.CANCEL:
+        if ticket is not None and ticket.tells_refusal:
+            return None
         message = None if resume.result is not None else resume.reason or DECLINED
         declined = ToolResult.success(call.name, resume.result, message)
         return ToolOutput(result=kept(run, call.name, declined))
-    ticket = run.tickets.get(call.id)
     if ticket is None or ticket.resume_mode is not ResumeMode.USE_DECISION_AS_TOOL_RESULT:
         return None
     heard = ticket.held or resume
@@ -311,7 +313,7 @@ def context_of(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolContext:
             # Whoever let the call pass a gate has not answered what the tool itself may ask.
             is_pass = bool(ticket.asked_by) and ticket.resume_mode is ResumeMode.REPLAY_TOOL_CALL
             context.resume = ticket.held or (None if is_pass else attempt.resume)
-            context.suspension_id = ticket.suspension.id or None
+            context.suspension_id = ticket.question[2] or None
             context.suspension_reason = ticket.suspension.action or None
     return context
 

@@ -94,7 +94,10 @@ def _is_answered(result: ToolResult, ticket: Ticket) -> bool:
     asked = result.suspension
     if result.status is not ToolStatus.PENDING or asked is None:
         return False
-    return asked.suspension == ticket.suspension or asked.question in ticket.answered
+    # The ticket's suspension has an id of its own, which the tool could not know.
+    named = msgspec.structs.replace(asked.suspension, id=ticket.suspension.id)
+    is_asked = named == ticket.suspension and asked.question[2] == ticket.question[2]
+    return is_asked or asked.question in ticket.answered
 
 
 def _command(run: Run, attempt: Attempt, record: ToolRecord) -> StateCommand:

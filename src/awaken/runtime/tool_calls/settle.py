@@ -19,11 +19,13 @@ from awaken.contracts.messages import Message, Role, ToolCall, as_blocks
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import AfterToolExecuteContext
 from awaken.contracts.suspension import (
+    DecisionAction,
     SuspendTicket,
     Ticket,
     ToolCallOutcome,
     ToolCallResume,
     ToolCallState,
+    hash_call,
 )
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools import ToolOutput
@@ -113,10 +115,7 @@ def write_result(
     outcome = result.outcome
     if outcome is ToolCallOutcome.SUSPENDED:
         wanted = result.suspension or SuspendTicket()
-        ticket_id = open_ticket(run, call, wanted, is_gated=is_gated)
-        run.journal.announce(
-            ToolCallDone(id=call.id, result=result, outcome=outcome, ticket_id=ticket_id)
-        )
+        announce_ticket(run, result, open_ticket(run, call, wanted, is_gated=is_gated))
         return
     if outcome is ToolCallOutcome.FAILED:
         run.step_failures += 1
@@ -142,7 +141,11 @@ def write_result(
     else:
         run.journal.announce(
             ToolCallResumed(
-                target_id=call.id, message_id=message_id, result=_resumed_payload(result)
+                target_id=call.id,
+                message_id=message_id,
+                result=_resumed_payload(result),
+                is_declined=resume.action is DecisionAction.CANCEL,
+                ticket_id=None if ticket is None else ticket.ticket_id,
             )
         )
 
@@ -205,23 +208,45 @@ def put_states(run: Run, calls: Sequence[ToolCall], status: ToolCallStatus) -> N
     run.state.update(TOOL_CALL_STATES, tuple(states))
 
 
-def open_ticket(run: Run, call: ToolCall, wanted: SuspendTicket, *, is_gated: bool = False) -> str:
-    """Open the ticket of a call that waits for a decision; returns its id."""
+def announce_ticket(run: Run, result: ToolResult, ticket: Ticket) -> None:
+    """Say that a call waits, and on what: whoever sees it can name the ticket."""
+    asked = msgspec.structs.replace(
+        result.suspension or SuspendTicket(), suspension=ticket.suspension, asks=ticket.asks
+    )
+    run.journal.announce(
+        ToolCallDone(
+            id=ticket.call_id,
+            result=msgspec.structs.replace(result, suspension=asked),
+            outcome=ToolCallOutcome.SUSPENDED,
+            ticket_id=ticket.ticket_id,
+        )
+    )
+
+
+def open_ticket(
+    run: Run, call: ToolCall, wanted: SuspendTicket, *, is_gated: bool = False
+) -> Ticket:
+    """Open the ticket of a call that waits for a decision, under an id that nobody can guess."""
     now = run.services.clock.now_ms()
     before = run.tickets.get(call.id)
     held, mode = None, wanted.resume_mode
     if before is not None and is_gated:
         # A gate asks before the tool could hear what was decided: it will hear it afterwards.
         held, mode = before.held or before.decision, before.resume_mode
+    ticket_id = run.services.ids.new_id()
     ticket = Ticket(
-        ticket_id=run.services.ids.new_id(),
+        ticket_id=ticket_id,
         thread_id=run.identity.thread_id,
         run_id=run.identity.run_id,
         call_id=call.id,
         tool_name=call.name,
         arguments=call.arguments,
         resume_mode=mode,
-        suspension=wanted.suspension,
+        suspension=msgspec.structs.replace(wanted.suspension, id=ticket_id),
+        asks=wanted.asked,
+        topic=wanted.suspension.id,
+        arguments_hash=hash_call(call.name, call.arguments),
+        hears_refusal=wanted.hears_refusal,
         expires_at=None if wanted.expires_at is None else int(wanted.expires_at),
         on_expiry=wanted.on_expiry,
         deciders=wanted.deciders,
@@ -234,7 +259,7 @@ def open_ticket(run: Run, call: ToolCall, wanted: SuspendTicket, *, is_gated: bo
     run.tickets[call.id] = ticket
     run.journal.tickets[ticket.ticket_id] = ticket
     run.state.update(TOOL_CALL_STATES, (ToolCallState.of(ticket),))
-    return ticket.ticket_id
+    return ticket
 
 
 def _resumed_payload(result: ToolResult) -> object:
@@ -242,4 +267,5 @@ def _resumed_payload(result: ToolResult) -> object:
         return {"error": result.message} if result.message is not None else result.data
     if result.metadata:
         return {"data": result.data, "metadata": result.metadata}
-    return result.data
+    # What is said instead of data, such as that the call was declined.
+    return result.message if result.data is None else result.data

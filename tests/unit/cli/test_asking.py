@@ -1,0 +1,133 @@
+"""Questions in the terminal: what is typed is what happens, and what is unclear is asked again."""
+
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from awaken.cli.asking import ask_ticket
+from awaken.contracts.permissions import PermissionScope
+from awaken.contracts.suspension import Asks, DecisionAction, Suspension, Ticket, ToolCallResume
+
+RESUME, CANCEL = DecisionAction.RESUME, DecisionAction.CANCEL
+OFFER = {"remember": {"scopes": ["once", "run", "thread"]}}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "title": "Your name"},
+        "seats": {"type": "integer"},
+        "size": {"type": "string", "enum": ["s", "m"]},
+        "sure": {"type": "boolean", "default": True},
+    },
+    "required": ["name", "seats"],
+}
+
+
+class Terminal:
+    """Types lines, and keeps what was shown."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines = list(lines)
+        self.prompts: list[str] = []
+        self.told: list[str] = []
+
+    def read(self, prompt: str) -> str | None:
+        self.prompts.append(prompt)
+        return self.lines.pop(0) if self.lines else None
+
+
+def asked(asks: Asks, lines: Iterable[str], **suspension: Any) -> tuple[ToolCallResume, Terminal]:
+    ids = {"ticket_id": "t", "thread_id": "th", "run_id": "r", "call_id": "c", "tool_name": "x"}
+    ticket = Ticket(**ids, asks=asks, suspension=Suspension(**suspension))
+    terminal = Terminal(lines)
+    return ask_ticket(ticket, terminal.read, terminal.told.append), terminal
+
+
+def test_a_permission_takes_yes_or_no_and_asks_again_for_anything_else() -> None:
+    decision, terminal = asked(Asks.PERMISSION, ["", "maybe", "a", "n"])
+    assert (decision.action, terminal.prompts) == (CANCEL, ["[y]es / [n]o> "] * 4)
+    assert len(terminal.told) == 3
+    decision, _ = asked(Asks.PERMISSION, ["y"])
+    assert (decision.action, decision.remember) == (RESUME, None)
+
+
+def test_always_is_offered_where_it_is_remembered() -> None:
+    decision, terminal = asked(Asks.PERMISSION, ["a"], parameters=OFFER)
+    assert terminal.prompts == ["[y]es / [n]o / [a]lways> "]
+    assert decision.action is RESUME
+    assert decision.remember is not None
+    assert decision.remember.scope is PermissionScope.THREAD
+
+
+@pytest.mark.parametrize("asks", Asks)
+def test_the_end_of_the_input_declines(asks: Asks) -> None:
+    assert asked(asks, [])[0].action is CANCEL
+    assert asked(asks, [], response_schema=SCHEMA)[0].action is CANCEL
+
+
+def test_an_answer_is_data_also_when_it_looks_like_a_no() -> None:
+    decision, _ = asked(Asks.ANSWER, ["no"])
+    assert (decision.action, decision.result) == (RESUME, "no")
+    assert asked(Asks.ANSWER, [" "])[0].action is CANCEL
+
+
+def test_an_open_question_takes_a_no_or_an_answer() -> None:
+    assert asked(Asks.EITHER, ["no"])[0].action is CANCEL
+    assert asked(Asks.EITHER, ["", "blue"])[0].result == "blue"
+
+
+def test_a_form_is_filled_in_field_by_field() -> None:
+    lines = ["yes", "Ann", "many", "2", "xl", "m", ""]
+    decision, terminal = asked(Asks.ANSWER, lines, response_schema=SCHEMA)
+    assert decision.result == {"name": "Ann", "seats": 2, "size": "m", "sure": True}
+    assert terminal.told == ["That is no integer.", "Say one of s, m."]
+    assert terminal.prompts[1] == "Your name (string)> "
+    assert asked(Asks.ANSWER, ["no"], response_schema=SCHEMA)[0].action is CANCEL
+    assert asked(Asks.ANSWER, ["y", "Ann"], response_schema=SCHEMA)[0].action is CANCEL
+
+
+APP = """
+from awaken import Agent, tool
+from awaken.extensions.permission import PermissionPlugin
+from awaken.testing import ScriptedModel, ToolCalls
+
+@tool
+async def erase(name: str) -> str:
+    print("ERASED", name)
+    return "erased"
+
+calls = [ToolCalls([("erase", {"name": name})]) for name in ("one", "two")]
+helper = Agent(
+    "helper", model=ScriptedModel([*calls, "Done."]), tools=[erase], plugins=[PermissionPlugin()],
+    config={"permission": {"default_behavior": "ask"}},
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("typed", "erased"),
+    [
+        ("no\nn\n", 0),
+        ("deny\ncancel\n", 0),
+        ("maybe\n\nno\nNo\n", 0),
+        ("", 0),
+        ("y\nn\n", 1),
+        ("always\n", 2),
+    ],
+)
+def test_what_is_declined_in_the_terminal_does_not_run(
+    typed: str, erased: int, tmp_path: Path
+) -> None:
+    app = tmp_path / "app.py"
+    app.write_text(APP, encoding="utf-8")
+    command = [sys.executable, "-m", "awaken", "run", "helper", "go", "--app", str(app)]
+    done = subprocess.run(
+        command, input=typed, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "[y]es / [n]o / [a]lways> " in done.stdout
+    assert done.stdout.count("ERASED") == erased
+    assert "Done." in done.stdout
