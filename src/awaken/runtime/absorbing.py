@@ -7,9 +7,8 @@ once. Whatever a run does not take in stays queued, and starts or continues a ru
 from awaken.contracts.dispatch import InputMode, RunDispatch
 from awaken.contracts.errors import UsageError
 
-from .delivery import undecided
 from .hearing import with_free_ids
-from .resume import accept_decided, take_decisions
+from .resume import accept_decided, take_decisions, undecided
 from .run import Run, unheard_by
 
 

@@ -1,6 +1,6 @@
 """What has to be done with a claimed dispatch, from what the store knows of its thread."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -14,10 +14,11 @@ from awaken.contracts.loop_state import PENDING_MESSAGES
 from awaken.contracts.messages import Message
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.storage import Checkout
-from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.tasks import ORPHANED, SUB_AGENT
 
 from .hearing import unheard_messages
+from .resume import undecided
 
 Decision = tuple[str, ToolCallResume]
 
@@ -133,16 +134,6 @@ def _unheard(dispatch: RunDispatch, checkout: Checkout | None) -> tuple[Message,
     stored = checkout.run_state.get(PENDING_MESSAGES.name)
     held = () if stored is None else PENDING_MESSAGES.decode(stored)
     return unheard_messages(messages, chain(checkout.messages, held))
-
-
-def undecided(dispatch: RunDispatch, tickets: Iterable[Ticket]) -> tuple[Decision, ...]:
-    """The decisions of a dispatch that are not at their tickets: earlier versions queued them only.
-
-    All others were taken when they were queued; what became of their tickets since then, the
-    tickets say.
-    """
-    opened = {ticket.ticket_id for ticket in tickets if ticket.decision is None}
-    return tuple(it for it in dispatch.request.decisions if it[0] in opened)
 
 
 def _with_undecided(dispatch: RunDispatch, checkout: Checkout | None) -> RunDispatch:
