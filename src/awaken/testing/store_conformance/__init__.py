@@ -7,6 +7,7 @@ A new store is done when `await check(store)` passes for each of `STORE_CHECKS` 
 """
 
 from . import (
+    branches,
     checkpoints,
     claiming,
     commits,
@@ -41,6 +42,7 @@ STORE_CHECKS: tuple[StoreCheck, ...] = (
     *run_ids.CHECKS,
     *tickets.CHECKS,
     *threads.CHECKS,
+    *branches.CHECKS,
     *tenants.CHECKS,
     *listings.CHECKS,
     *events.CHECKS,
