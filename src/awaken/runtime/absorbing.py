@@ -11,6 +11,7 @@ from awaken.contracts.errors import UsageError
 from awaken.contracts.loop_state import PENDING_MESSAGES
 from awaken.contracts.messages import Message
 
+from .repeats import is_repeat
 from .resume import take_decisions
 from .run import Run
 
@@ -23,12 +24,12 @@ async def absorb_messages(run: Run) -> bool:
     run.has_input = False
     taken = [it for it in await _inputs(run) if it.mode is InputMode.STEER]
     for dispatch in taken:
-        known = {message.id for message in run.messages}
+        known = {message.id: message for message in run.messages if message.id is not None}
         for message in dispatch.request.messages:
-            if _has_heard(run, message):
+            if _has_heard(run, message) or is_repeat(message, known, run.agent.env.screened):
                 continue
             # An id that is used already would make the commit impossible.
-            is_used = message.id is not None and message.id in known
+            is_used = message.id in known
             run.append_user(msgspec.structs.replace(message, id=None) if is_used else message)
         run.journal.absorbed.append(dispatch.dispatch_id)
     return any(dispatch.request.messages for dispatch in taken)

@@ -38,6 +38,7 @@ from .bookmark import read_bookmark
 from .inbox import Inbox
 from .journal import Journal
 from .recovery import latest_turn, restore
+from .repeats import already_said, without_repeats
 from .resolution.registry import RegistryHandle, RegistrySnapshot
 from .resolution.resolver import DEFAULT_AGENT, ResolvedAgent
 from .resume import take_decisions
@@ -117,6 +118,7 @@ class Admission:
             ThreadBusy: Another run of the thread has not ended.
             UnsupportedFeature: The agent's backend cannot serve the request.
             UnknownTicket: A decision names no ticket of the run.
+            AlreadySaid: The thread has everything that the request says.
         """
         checkout = await self._store.checkout(thread_id)
         if checkout is None:
@@ -131,6 +133,7 @@ class Admission:
         # A run that is recovered needs nothing of its backend that it did not need before.
         continues = previous is not None and previous.status is not RunStatus.RUNNING
         check_root_request(agent.backend.capabilities(), agent_id, request, continues=continues)
+        request = _brought(request, checkout, previous, agent)
         run_id = previous.run_id if previous else await self._fresh_run_id(request)
         unfinished = checkout.open_run
         if unfinished is not None and unfinished.run_id != run_id:
@@ -329,6 +332,19 @@ def _selected_agent(request: RunRequest, checkout: Checkout, previous: RunRecord
             return active
     record = previous or checkout.latest_run
     return present(record.agent_id) or DEFAULT_AGENT if record is not None else DEFAULT_AGENT
+
+
+def _brought(
+    request: RunRequest, checkout: Checkout, previous: RunRecord | None, agent: ResolvedAgent
+) -> RunRequest:
+    """The request with what is new to the thread."""
+    if not request.messages or not checkout.messages:
+        return request
+    request, said = without_repeats(request, checkout.messages, agent.env.screened)
+    is_recovered = previous is not None and previous.status is RunStatus.RUNNING
+    if said is not None and not request.decisions and not is_recovered:
+        raise already_said(checkout.thread.id, said)
+    return request
 
 
 def _identity(request: RunRequest, record: RunRecord, agent_id: str) -> RunIdentity:
