@@ -37,21 +37,21 @@ def without_repeats(
     named.discard(None)
     if not named:
         return request, None
-    known = {message.id: message for message in messages if message.id in named}
+    known = {message.id or "": message for message in messages if message.id in named}
     if not known:
         return request, None
     news = tuple(it for it in request.messages if not is_repeat(it, known, screen))
     if len(news) == len(request.messages):
         return request, None
     is_all = all(it.id is None and it.visibility is Visibility.INTERNAL for it in news)
-    said = [known[it.id] for it in request.messages if it.id in known]
+    said = [known[it.id] for it in request.messages if it.id is not None and it.id in known]
     left = () if is_all else news
     return msgspec.structs.replace(request, messages=left), said[-1] if is_all else None
 
 
-def is_repeat(message: Message, known: Mapping[str | None, Message], screen: Screen) -> bool:
+def is_repeat(message: Message, known: Mapping[str, Message], screen: Screen) -> bool:
     """Whether a message is one that the thread has, as it came or as it was screened."""
-    said = known.get(message.id)
+    said = known.get(message.id or "")
     if said is None or said.role is not message.role:
         return False
     return said.content in (message.content, screen(message).content)

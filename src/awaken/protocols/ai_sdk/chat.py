@@ -138,9 +138,7 @@ class _Turn:
         return streamed(self._call, stream, branch=self._branch_id)
 
 
-async def _begin(
-    call: Call, request: RunRequest, thread: Thread | None, branch: str = ""
-) -> Reply:
+async def _begin(call: Call, request: RunRequest, thread: Thread | None, branch: str = "") -> Reply:
     if not request.messages:
         raise Problem(400, "nothing_new", "no new messages or interaction responses")
     started = await call.view.start(request)
