@@ -16,6 +16,7 @@ from awaken.contracts.errors import (
     InvalidResume,
     LimitExceeded,
     ThreadBusy,
+    VersionConflict,
 )
 from awaken.contracts.identity import RunIdentity, present
 from awaken.contracts.lifecycle import RunStatus
@@ -40,7 +41,7 @@ from .journal import Journal
 from .recovery import latest_turn, restore
 from .repeats import already_said, without_repeats
 from .resolution.registry import RegistryHandle, RegistrySnapshot
-from .resolution.resolver import DEFAULT_AGENT, ResolvedAgent
+from .resolution.resolver import DEFAULT_AGENT, ResolvedAgent, check_output
 from .resume import take_decisions
 from .run import Run, Services
 from .state.store import StateStore
@@ -70,6 +71,8 @@ class Admission:
         for name in _IDS:
             if (value := getattr(request, name)) is not None:
                 check_id(name, value)
+        if request.output_schema is not None:
+            check_output(request.output_schema)
         self.check_messages(request.messages)
 
     def check_messages(self, messages: Sequence[Message]) -> None:
@@ -116,6 +119,7 @@ class Admission:
             UnknownAgent: The agent is not registered.
             InvalidResume: The run to continue cannot be continued.
             ThreadBusy: Another run of the thread has not ended.
+            VersionConflict: The thread has gone on from where the request expects it.
             UnsupportedFeature: The agent's backend cannot serve the request.
             UnknownTicket: A decision names no ticket of the run.
             AlreadySaid: The thread has everything that the request says.
@@ -126,6 +130,7 @@ class Admission:
         else:
             # A thread that somebody creates meanwhile is checked by the first commit.
             checkout.thread.check_tenant(request.tenant_id)
+        _check_place(request, checkout.thread)
         previous = await self._continued(request, checkout)
         pinned = self._registry.snapshot()
         agent_id = _selected_agent(request, checkout, previous)
@@ -208,7 +213,9 @@ class Admission:
         run = Run(
             identity=_identity(request, record, agent.spec.id),
             record=record,
-            agent=agent.with_frontend_tools(request.frontend_tools),
+            agent=agent.with_frontend_tools(request.frontend_tools).with_output(
+                request.output_schema
+            ),
             pinned=pinned,
             request=request,
             services=self._services,
@@ -334,6 +341,12 @@ def _selected_agent(request: RunRequest, checkout: Checkout, previous: RunRecord
     return present(record.agent_id) or DEFAULT_AGENT if record is not None else DEFAULT_AGENT
 
 
+def _check_place(request: RunRequest, thread: Thread) -> None:
+    expected, actual = request.expected_messages, thread.message_count
+    if expected is not None and expected != actual:
+        raise VersionConflict(thread_id=thread.id, expected=expected, actual=actual)
+
+
 def _brought(
     request: RunRequest, checkout: Checkout, previous: RunRecord | None, agent: ResolvedAgent
 ) -> RunRequest:
@@ -425,16 +438,24 @@ def _with_kept_options(request: RunRequest, state: StateStore) -> RunRequest:
     asked = RequestOptions(
         overrides=request.overrides,
         frontend_tools=request.frontend_tools,
+        output_schema=request.output_schema,
         budgets=request.budgets,
     )
     if asked == kept:
         return request
     overrides = asked.overrides or kept.overrides
     tools = asked.frontend_tools or kept.frontend_tools
+    schema = asked.output_schema or kept.output_schema
     # Whoever goes on with a run cannot free it from the budgets that it was given.
     budgets = kept.budgets or asked.budgets
-    options = RequestOptions(overrides=overrides, frontend_tools=tools, budgets=budgets)
+    options = RequestOptions(
+        overrides=overrides, frontend_tools=tools, output_schema=schema, budgets=budgets
+    )
     state.update(REQUEST_OPTIONS, options)
     return msgspec.structs.replace(
-        request, overrides=overrides, frontend_tools=tools, budgets=budgets
+        request,
+        overrides=overrides,
+        frontend_tools=tools,
+        output_schema=schema,
+        budgets=budgets,
     )

@@ -130,19 +130,25 @@ class TenantView(ThreadView):
         return tuple(sorted(self._desk.engine.registry.snapshot().resolve(agent_id).tools))
 
     async def start(
-        self, request: RunRequest, *, when_busy: InputMode = InputMode.INTERRUPT
+        self, request: RunRequest, *, when_busy: InputMode | None = InputMode.INTERRUPT
     ) -> StartedRun:
         """Run an agent on a thread now, and follow it; what the thread did before is cancelled.
 
-        With another mode for busy threads the run begins when that mode lets it.
+        With another mode for busy threads the run begins when that mode lets it; without one it
+        does not begin.
 
         Raises:
+            ThreadBusy: The thread does something, and no mode was given.
+            VersionConflict: The same, or the thread is not where the request expects it.
             UnknownThread: The thread belongs to somebody else.
             AwakenError: The request cannot be served; nothing was written.
         """
         request = self._owned(request)
-        with suppress(*_BUSY):
+        try:
             return await self._start_here(request)
+        except _BUSY:
+            if when_busy is None:
+                raise
         if (same := await self._find_same(request)) is not None:
             return same
         is_urgent = when_busy is InputMode.INTERRUPT
