@@ -154,7 +154,10 @@ def test_an_answer_has_the_form_that_is_asked_for() -> None:
                 model="a", messages=HI, response_format={"type": "json_object"}
             )
             assert json.loads(plain.choices[0].message.content or "")["degrees"] == 7
-            assert model.requests[-1].output_schema == {"type": "object"}
+            assert model.requests[-1].output_schema == {
+                "type": "object",
+                "additionalProperties": True,
+            }
 
     run(scenario())
 

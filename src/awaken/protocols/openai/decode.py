@@ -21,7 +21,7 @@ _EFFORTS = {str(it): it for it in inference.Effort}
 _EFFORTS |= {"minimal": inference.Effort.LOW, "xhigh": inference.Effort.MAX}
 _OURS = ("mcp_", "reasoning", "item_reference")
 """Answers to approvals, and items of earlier responses that say nothing when they come back."""
-_ANY_OBJECT: dict[str, Any] = {"type": "object"}
+_ANY_OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
 
 class Options(NamedTuple):

@@ -20,8 +20,8 @@ _ENFORCED = frozenset((*_TYPES, *_LIMITS, *_OBJECTS, "$defs", "description", "it
 
 
 def is_any_object(schema: dict[str, Any] | None) -> bool:
-    """Whether every JSON object fits: vendors have another word for that."""
-    return schema == {"type": "object"}
+    """Whether every JSON object is said to fit: vendors have another word for that."""
+    return schema == {"type": "object", "additionalProperties": True}
 
 
 def strict_schema(schema: Any) -> Any:
