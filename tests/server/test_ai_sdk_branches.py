@@ -288,3 +288,16 @@ def test_what_only_the_model_reads_is_not_told_twice() -> None:
         assert msgspec.json.decode(texts[0].split("\n")[1]) == {"page": 2}
 
     chatted(model, scenario)
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_a_single_new_message_is_an_edit_of_the_first_if_the_client_says_so(is_whole: bool) -> None:
+    async def scenario(chat: Chat) -> None:
+        await turn(chat, "one")
+        other = {"id": "new", "role": "user", "parts": [{"type": "text", "text": "other"}]}
+        chat.messages = [other]
+        await chat.send(wholeHistory=is_whole)
+        before = [] if is_whole else ["one", "1"]
+        assert history_texts(await chat.history()) == [*before, "other", "2"]
+
+    chatted(ScriptedModel(["1", "2"]), scenario)

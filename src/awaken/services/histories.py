@@ -67,14 +67,17 @@ class ThreadCopy:
         following = [it for it in self._newest if it.seq > asked.seq and _is_shown(it)]
         return bool(following) and following[-1].message.role is Role.ASSISTANT
 
-    def first_left_out(self) -> MessageRecord | None:
-        """What a user said after the last message that both have, a while ago, and is gone here."""
+    def first_left_out(self, *, is_whole: bool = False) -> MessageRecord | None:
+        """What a user said after the last message that both have, a while ago, and is gone here.
+
+        Clients may send nothing but what is new; one that sends its `is_whole` history and has no
+        message of the thread has left out all of it.
+        """
         ids = {it.id for it in self._copied}
         common = max((it.seq for id_, it in self.ids.items() if id_ in ids), default=None)
-        if common is None:
-            # Clients may send nothing but what is new.
+        if common is None and not (is_whole and self.is_all):
             return None
-        later = [it for it in reversed(self._newest) if it.seq > common and _is_said(it)]
+        later = [it for it in reversed(self._newest) if it.seq > (common or 0) and _is_said(it)]
         return later[0] if later and all(map(self._is_settled, later)) else None
 
     def _is_settled(self, record: MessageRecord) -> bool:

@@ -67,7 +67,7 @@ class _Turn:
             return await self._decide(request, tickets, decisions)
         if not news:
             return await self._repeat()
-        if (left_out := copy.first_left_out()) is not None:
+        if (left_out := copy.first_left_out(is_whole=body.whole_history)) is not None:
             return await self._branch(left_out.message_id, request)
         return await _begin(call, request, self._thread, self._branch_id)
 
