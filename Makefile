@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CLIENTS := .venv-clients
 
 .PHONY: serve test check interop torture bench bench-durable bench-http bench-server bench-extensions bench-peers constraints clean
 
@@ -18,8 +19,9 @@ check: $(VENV)/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The other side's own clients against our server: npm packages on the Node that comes as a wheel.
-interop: $(VENV)/ready
+# The other side's own clients against our server: npm packages on the Node that comes as a wheel,
+# and Python packages in an environment of their own.
+interop: $(VENV)/ready $(CLIENTS)/ready
 	cd tests/interop && PATH="$(CURDIR)/$(BIN):$$PATH" npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error
 	AWAKEN_INTEROP=1 $(BIN)/python -m pytest tests/interop
 
@@ -60,10 +62,15 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
+$(CLIENTS)/ready: tests/interop/python_clients/requirements.txt
+	$(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/pip install --quiet --disable-pip-version-check --no-deps -r $<
+	touch $@
+
 # Needs `uv`; run it after changing dependencies.
 constraints:
 	printf 'hatchling\neditables\n' | uv pip compile --universal --generate-hashes --no-header \
 		--no-annotate --python-version 3.11 --extra dev pyproject.toml - -o constraints.txt
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) $(CLIENTS) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist

@@ -469,6 +469,7 @@ REFUSALS: dict[str, str] = {
     "body_too_large": "The body is longer than `body_bytes`.",
     "body_too_slow": "The body did not come within `body_ms`.",
     "cancel_pending": "The run is told to stop and has not stopped yet; look again.",
+    "cancelled": "OpenAI's routes: the run of a chat completion was cancelled.",
     "disconnected": "The client went away before its body was there.",
     "forbidden": "The caller's scopes do not allow it.",
     "forbidden_host": "An open server was called by a name that is not its own.",
@@ -479,7 +480,6 @@ REFUSALS: dict[str, str] = {
     "internal_error": "A bug, or something unexpected; the log has more, under the request's id.",
     "invalid_action": "A decision is `resume` or `cancel`.",
     "invalid_body": "The body is JSON and does not fit.",
-    "edit_unsupported": "A message that was said already cannot be changed; send a new one.",
     "invalid_file": "A picture, sound, film or document in a message is malformed or too large.",
     "invalid_part": "A part of an A2A message has none or several of text, raw, url and data.",
     "invalid_input": "Something in the request makes no sense; the text says what.",
@@ -498,8 +498,9 @@ REFUSALS: dict[str, str] = {
     "nothing_new": "The chat has no new message and no answer.",
     "nothing_to_cancel": "Nothing executes, waits or is queued there.",
     "nothing_to_interrupt": "The same, for an interrupt.",
+    "other_branch": "The cursor is of a branch that the chat does not go on with any more.",
     "overloaded": "The server has as much to do as it takes; `Retry-After` says when to come.",
-    "regenerate_unsupported": "A thread keeps what was said; send a new message.",
+    "previous_response_in_progress": "OpenAI's routes: a response is continued once it has ended.",
     "response_not_found": "OpenAI's routes: there is no such response.",
     "server_stopping": "The server drains; another one, or this one later, will answer.",
     "too_many_requests": "The caller has too many requests or streams, or asks too often.",
@@ -804,7 +805,8 @@ def constructor(kind: type) -> str:
 
 def members(kind: type) -> str:
     """The public methods and properties of a class: signature and docstring."""
-    public = [node for node in _functions(kind) if not node.name.startswith("_")]
+    ours = [it for it in kind.__mro__ if it is kind or it.__module__.startswith("awaken.bootstrap")]
+    public = [node for it in ours for node in _functions(it) if not node.name.startswith("_")]
     return "\n\n".join(_member(node, f"{kind.__name__}.{node.name}") for node in public)
 
 

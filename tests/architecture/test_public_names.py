@@ -81,6 +81,7 @@ RUNTIME_METHODS = [
     "decide",
     "decide_all",
     "drain",
+    "fork",
     "get_run",
     "list_runs",
     "messages",

@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.server.serving import serving_app
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
 from awaken.contracts.model_errors import InvalidRequest, TransportFailed
+from awaken.services import histories
 from awaken.testing import Chunks, Reasoning, ScriptedModel, ToolCalls, Turn
 
 HERE = Path(__file__).parent
@@ -65,6 +67,7 @@ def agents(slow: Slow) -> list[Agent]:
             model=ScriptedModel([Turn(text=["Half ", "said."], calls=[("wait", {})]), "Whole."]),
             tools=[slow.tool()],
         ),
+        Agent("counter", model=ScriptedModel([str(number) for number in range(1, 9)])),
         Agent("broken", model=ScriptedModel([InvalidRequest("no")])),
         Agent("stutterer", model=ScriptedModel([half, "[1, 2, 3]"]), output_type=list[int]),
         Agent("default", model=ScriptedModel(["Copied.", ToolCalls([("paint", {})]), "Painted."])),
@@ -150,6 +153,16 @@ def test_the_official_client_gets_along_with_everything_a_run_does() -> None:
     again = told["beginning_again"]
     assert again["said"] == [["user", "count"], ["assistant", "[1, 2, 3]"]]
     assert "MESSAGES_SNAPSHOT" in again["kinds"]
+
+
+def test_the_official_client_branches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(histories, "OVERLAP_MS", 0)
+    told = played("branches.mjs")
+    assert told["begun"] == ["one", "1", "two", "2"]
+    assert told["regenerated"] == ["one", "1", "two", "3"]
+    assert told["edited"] == ["one", "1", "changed", "4"]
+    assert told["last"] == told["shown"] == ["one", "1", "changed", "4", "three", "5"]
+    assert told["kept"] == 4
 
 
 def test_copilotkit_runs_an_agent_and_its_tools_in_the_browser() -> None:

@@ -210,6 +210,20 @@ def test_an_approval_and_a_message_are_answered_together(client: str, version: s
 
 
 @CLIENTS
+def test_answers_are_made_anew_and_messages_changed(client: str, version: str) -> None:
+    model = ScriptedModel([str(number) for number in range(1, 9)])
+    result = told(model, "branches", client, version)
+    assert "error" not in result
+    assert result["begun"] == ["one", "1", "two", "2"]
+    assert result["regenerated"] == ["one", "1", "two", "3"]
+    assert result["shown"] == result["regenerated"]
+    assert result["earlier"] == ["one", "4"]
+    assert result["edited"] == ["changed", "6"]
+    assert result["last"] == ["changed", "6", "four", "7", "five", "8"]
+    assert [it.text for it in model.requests[-1].messages] == result["last"][:-1]
+
+
+@CLIENTS
 def test_a_run_that_fails_is_an_error_of_the_chat(client: str, version: str) -> None:
     model = ScriptedModel([Turn(error=InvalidRequest("no such model"))])
     result = told(model, "failure", client, version)

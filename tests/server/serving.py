@@ -21,6 +21,8 @@ class Frame:
 
     id: int | None
     data: Any
+    branch: str = ""
+    """The thread, where the client knows it by the name of its chat."""
 
 
 @asynccontextmanager
@@ -62,7 +64,8 @@ def frames_of(text: str) -> Iterator[Frame]:
         ids = [line[4:] for line in lines if line.startswith("id: ")]
         data = [line[6:] for line in lines if line.startswith("data: ")]
         assert len(data) == 1, block
-        yield Frame(int(ids[0]) if ids else None, json.loads(data[0]))
+        place, _, branch = ids[0].partition("@") if ids else ("", "", "")
+        yield Frame(int(place) if ids else None, json.loads(data[0]), branch)
 
 
 async def post_stream(

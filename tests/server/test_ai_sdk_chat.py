@@ -20,7 +20,7 @@ from awaken.stores.memory.store import MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls
 from awaken.transport.routes import Access
 
-from .ai_sdk_world import PICK, TOOLS, Chat, chatted, kinds, one, text_of
+from .ai_sdk_world import PICK, TOOLS, Chat, chatted, kinds, one, projection, text_of
 from .serving import serving
 
 QUICK = MailboxConfig(poll_ms=10, lease_ms=20_000, renew_ms=500)
@@ -128,7 +128,7 @@ def test_what_is_new_is_found_without_reading_a_long_thread() -> None:
         whole = chat.messages
         chat.messages = [{**whole[-1], "id": "alone", "parts": [{"type": "text", "text": "alone"}]}]
         assert await taken(chat) == "new one alone"
-        assert (await chat.post())[0] == 400
+        assert text_of(await chat.send()) == "two"
         # A client that has not followed the thread for long.
         chat.messages = [*whole[:4], {**chat.messages[0], "id": "late"}]
         assert await taken(chat) == "new one alone two alone"
@@ -149,22 +149,28 @@ def test_nothing_new_is_refused() -> None:
         chat.messages = []
         chat.say("hi")
         await chat.send()
+        chat.answer({"type": "text", "text": "one"})
         assert (await chat.post())[0] == 400
 
     chatted(ScriptedModel(["one"]), scenario)
 
 
+def test_the_same_message_again_shows_the_run_that_answers_it() -> None:
+    model = ScriptedModel(["one"])
+
+    async def scenario(chat: Chat) -> None:
+        chat.say("hi")
+        first = await chat.send()
+        assert projection(await chat.send()) == projection(first)
+        assert len(model.requests) == 1
+
+    chatted(model, scenario)
+
+
 def test_what_cannot_be_done_is_refused_by_name() -> None:
     async def scenario(chat: Chat) -> None:
         chat.say("hi")
-        status, problem = await chat.post(trigger="regenerate-message")
-        assert (status, problem["code"]) == (501, "regenerate_unsupported")
         await chat.send()
-        chat.messages[0]["parts"][0]["text"] = "changed"
-        status, problem = await chat.post(messageId=chat.messages[0]["id"])
-        assert (status, problem["code"]) == (501, "edit_unsupported")
-        assert "send a new one" in problem["error"]
-        assert (await chat.post(messageId="other"))[0] == 400
         chat.id = "new"
         assert (await chat.post("/agents/nobody/runs"))[0] == 404
         assert (await chat.post(agent_id="nobody"))[0] == 404
@@ -224,7 +230,7 @@ def test_an_approval_lets_the_call_run_and_a_denial_does_not(is_approved: bool) 
         # The client sends its old decision with each message that follows.
         chat.say("and now?")
         assert text_of(await chat.send()) == "nothing"
-        assert (await chat.post())[0] == 400
+        assert text_of(await chat.send()) == "nothing"
 
     chatted(ScriptedModel([ASKS, "done", "nothing"]), scenario)
 

@@ -276,3 +276,26 @@ def test_the_runs_of_a_thread_are_found() -> None:
             assert refused == (404, "thread not found: nobody")
 
     served(scenario, asking)
+
+
+def test_a_thread_is_forked_at_a_message() -> None:
+    async def scenario(client: Client) -> None:
+        await client.run("t", "one")
+        await client.run("t", "two")
+        said = (await client.get("/v1/threads/t/messages"))["messages"]
+        status, branch = await client.ask("POST /v1/threads/t/fork", {"at": said[1]["message_id"]})
+        assert status == 201
+        assert branch["forked_from"] == {"thread_id": "t", "message_id": said[1]["message_id"]}
+        await client.run(branch["id"], "other")
+        copied = (await client.get(f"/v1/threads/{branch['id']}/messages"))["messages"]
+        assert [it["message"]["id"] for it in copied[:2]] == [it["message_id"] for it in said[:2]]
+        assert len(copied) == 4
+        assert len((await client.get("/v1/threads/t/messages"))["messages"]) == 4
+        status, _ = await client.refused("POST /v1/threads/t/fork", {"at": "nothing"})
+        assert status == 404
+        status, _ = await client.refused("POST /v1/threads/nowhere/fork", {})
+        assert status == 404
+        status, _ = await client.refused("POST /v1/threads/t/fork", {"at": "a", "before": "b"})
+        assert status == 400
+
+    served(scenario)

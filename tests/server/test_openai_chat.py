@@ -201,7 +201,10 @@ def test_limits_and_nonsense() -> None:
             wrong: list[dict[str, Any]] = [
                 {"messages": []},
                 {"messages": HI, "n": 2},
-                {"messages": HI, "response_format": {"type": "json_object"}},
+                {"messages": HI, "response_format": {"type": "json_schema"}},
+                {"messages": HI, "response_format": {"type": "xml"}},
+                {"messages": HI, "tool_choice": "sometimes"},
+                {"messages": HI, "tool_choice": {"type": "function"}},
                 {"messages": [{"role": "tool", "tool_call_id": "c", "content": "x"}]},
                 {"messages": [*HI, {"role": "assistant", "content": "last word"}]},
                 {"messages": [{"role": "robot", "content": "x"}]},

@@ -122,7 +122,7 @@ def test_a_clients_function_is_called_and_its_output_goes_back_to_the_run(tmp_pa
     async def scenario() -> None:
         store = f"sqlite:///{tmp_path}/s.db"
         calls = ToolCalls([("add", {"a": 1, "b": 2}), ("front", {"x": 1})], text="Wait.")
-        one, other = ScriptedModel([calls]), ScriptedModel(["It is 42.", "Bye."])
+        one, other = ScriptedModel([calls]), ScriptedModel(["It is 42.", "Or not.", "Bye."])
         options: dict[str, Any] = {"model": "a", "tools": [FRONT], "instructions": "Be nice."}
         async with talking(one, store=store) as client:
             asked = checked(await client.responses.create(input="hi", **options))
@@ -146,8 +146,12 @@ def test_a_clients_function_is_called_and_its_output_goes_back_to_the_run(tmp_pa
             ahead = [f"{asked.id}~{after}" for after in range(99, 0, -1)]
             unbegun = await anext(_known(client, ahead))
             assert (unbegun.status, unbegun.output) == ("queued", [])
-            with pytest.raises(openai.BadRequestError, match="no call waits"):
-                await client.responses.create(input=[output], **previous, **options)
+            # Another answer to the same response is another branch.
+            other_output = {**output, "output": "41"}
+            branch = await client.responses.create(input=[other_output], **previous, **options)
+            assert branch.output_text == "Or not."
+            branched = [it.text for it in other.requests[-1].messages]
+            assert branched == ["Be nice.", "hi", "Wait.", "3", "41"]
             options["previous_response_id"] = said.id
             assert (await client.responses.create(input="bye", **options)).output_text == "Bye."
         messages = [(it.role, it.text) for it in other.requests[-1].messages]
@@ -446,7 +450,15 @@ def test_what_makes_no_sense_is_refused_in_openais_own_form() -> None:
                 },
                 {"input": "hi", "tools": [{"type": "web_search"}]},
                 {"input": "hi", "reasoning": {"effort": "enormous"}},
-                {"input": "hi", "text": {"format": {"type": "json_object"}}},
+                {"input": "hi", "text": {"format": {"type": "json_schema", "name": "x"}}},
+                {"input": "hi", "text": {"format": {"type": "xml"}}},
+                {
+                    "input": "hi",
+                    "text": {
+                        "format": {"type": "json_schema", "name": "x", "schema": {"type": "odd"}}
+                    },
+                },
+                {"input": "hi", "tool_choice": {"type": "web_search"}},
                 {"input": 5},
             ]
             for body in wrong:

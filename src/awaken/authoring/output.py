@@ -7,6 +7,7 @@ import msgspec
 
 from awaken.contracts.errors import RunError
 
+from .json_schemas import JsonSchema
 from .pydantic_models import decode_model
 from .refusals import refusal
 from .schema import Schema, schema_of
@@ -61,6 +62,29 @@ class OutputType:
             except (msgspec.DecodeError, ValueError, RecursionError) as error:
                 failures.append(error)
         raise OutputInvalid(type_name=self.name, problem=refusal(failures[0])) from failures[0]
+
+
+class SchemaOutput(OutputType):
+    """An output that a request wants, as a JSON Schema; the answer stays plain JSON.
+
+    Raises:
+        InvalidSpec: It is no schema that can be checked.
+    """
+
+    __slots__ = ("_checked",)
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.name = "the schema that was asked for"
+        self.schema = schema
+        self._decoder = msgspec.json.Decoder()
+        self._checked = JsonSchema(schema, what="the output schema")
+
+    def decode(self, text: str) -> Any:
+        """Return the answer as JSON; see `OutputType.decode`."""
+        value = super().decode(text)
+        if violations := self._checked.violations(value):
+            raise OutputInvalid(type_name=self.name, problem="; ".join(violations))
+        return value
 
 
 def _candidates(text: str) -> Iterator[str]:

@@ -71,6 +71,7 @@ from .requests import (
     submission,
 )
 from .stores import opened_store, profiles_of
+from .thread_calls import ThreadCalls
 
 if TYPE_CHECKING:
     from awaken.server.app import ServerApp
@@ -106,7 +107,7 @@ class RuntimeOptions(TypedDict, total=False):
     """Whether to execute what is queued; by default on every store that outlives the process."""
 
 
-class AgentRuntime:
+class AgentRuntime(ThreadCalls):
     """Runs agents in this process.
 
     Use it as an async context manager. Without `store` all is kept in memory, and leaving cancels
@@ -414,16 +415,6 @@ class AgentRuntime:
             return (await self.store.list_messages(thread_id, wanted)).items
         list_messages = partial(self.store.list_messages, thread_id)
         return await _all_pages(list_messages, MessageQuery(limit=LIMIT_MAX))
-
-    async def undo_compaction(self, thread_id: str) -> bool:
-        """Have the whole history of a thread sent again; returns whether any was left out.
-
-        Raises:
-            ThreadBusy: A run of the thread executes here.
-            ThreadClaimed: One executes in another process.
-        """
-        check_text("thread_id", thread_id)
-        return await self._engine.undo_compaction(thread_id)
 
     def remotes(self) -> tuple[RemoteStatus, ...]:
         """How the remote registries stand: what was found, when, and what went wrong since."""

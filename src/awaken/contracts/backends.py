@@ -109,6 +109,10 @@ class BackendCapabilities(Record, frozen=True, kw_only=True):
             missing.append("overrides")
         if request.frontend_tools and not self.frontend_tools:
             missing.append("frontend_tools")
+        if request.output_schema is not None and not self.overrides:
+            missing.append("output_schema")
+        if request.tool_choice is not None and not self.overrides:
+            missing.append("tool_choice")
         if continues and self.continuation is ContinuationCapability.NONE:
             missing.append("continuation")
         return missing

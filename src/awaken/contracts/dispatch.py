@@ -136,6 +136,8 @@ class Release(Record, frozen=True, kw_only=True):
 
     status: DispatchStatus = DispatchStatus.ACKED
     error: str | None = None
+    taken_by: str | None = None
+    """The run that had its input already."""
 
 
 class LeaseNews(Record, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ class RunMode(StrEnum):
     SCHEDULED = "scheduled"
     RESUME = "resume"
     INTERNAL_WAKE = "internal_wake"
+    BACKGROUND = "background"
 
 
 class Adapter(StrEnum):

@@ -154,6 +154,8 @@ class InferenceRequest(Record, frozen=True, kw_only=True):
     enable_prompt_cache: bool = False
     output_schema: dict[str, Any] | None = None
     """The JSON Schema that the answer must fit, for providers that can enforce one."""
+    tool_choice: str | None = None
+    """The tool that must be called, `required` for any, `none`; absent: as the model likes."""
 
 
 class BlockStop(Record, frozen=True, kw_only=True):

@@ -161,6 +161,7 @@ class RequestOptions(Record, frozen=True, kw_only=True):
 
     overrides: InferenceOverride | None = None
     frontend_tools: tuple[ToolDescriptor, ...] = ()
+    output_schema: dict[str, Any] | None = None
     budgets: tuple[Budget, ...] = ()
 
 

@@ -169,6 +169,12 @@ class RunRequest(Record, frozen=True, kw_only=True):
     """Which trace of the caller the run belongs to."""
     budgets: tuple[Budget, ...] = ()
     """Limits besides those of the agent and the runtime."""
+    expected_messages: int | None = None
+    """How many messages the thread must have; a request that goes on elsewhere is refused."""
+    output_schema: dict[str, Any] | None = None
+    """The JSON Schema that the answer must fit, in the place of the agent's own output type."""
+    tool_choice: str | None = None
+    """Which tool the first answer must call, or `required` for any, or `none`."""
     grant: ToolGrant | None = None
     """Calls that whoever begins the run allows in it; it is no client's to give."""
     wanted_tools: tuple[str, ...] = ()

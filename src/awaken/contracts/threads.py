@@ -20,6 +20,22 @@ class ThreadMetadata(Record, frozen=True, kw_only=True):
     custom: dict[str, Any] = {}
 
 
+class ForkPoint(Record, frozen=True, kw_only=True):
+    """Where a thread left another one: what that one said up to a message, it says as well."""
+
+    thread_id: str
+    message_id: str | None = None
+    """The last message that both have; absent: they have none in common."""
+
+
+class NewestBranch(Record, frozen=True, kw_only=True):
+    """Which thread a client means that goes on with a conversation it has branched."""
+
+    number: int
+    """How often the conversation was branched; a lower number never takes the place of a higher."""
+    thread_id: str
+
+
 class Thread(Record, frozen=True, kw_only=True):
     """A conversation."""
 
@@ -28,6 +44,10 @@ class Thread(Record, frozen=True, kw_only=True):
     """Who owns it; set when it is created, never changed."""
     resource_id: str | None = None
     parent_thread_id: str | None = None
+    forked_from: ForkPoint | None = None
+    """Set when it is created, never changed."""
+    newest_branch: NewestBranch | None = None
+    """Where clients go on that regenerated an answer or changed a message of this thread."""
     metadata: ThreadMetadata = ThreadMetadata()
     active_run_id: str | None = None
     """The run that is executing."""

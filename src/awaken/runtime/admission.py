@@ -16,6 +16,7 @@ from awaken.contracts.errors import (
     InvalidResume,
     LimitExceeded,
     ThreadBusy,
+    VersionConflict,
 )
 from awaken.contracts.identity import RunIdentity, present
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
@@ -38,8 +39,14 @@ from .bookmark import read_bookmark
 from .inbox import Inbox
 from .journal import Journal
 from .recovery import latest_turn, restore
+from .repeats import already_said, without_repeats
 from .resolution.registry import RegistryHandle, RegistrySnapshot
-from .resolution.resolver import DEFAULT_AGENT, ResolvedAgent, check_frontend_tools
+from .resolution.resolver import (
+    DEFAULT_AGENT,
+    ResolvedAgent,
+    check_frontend_tools,
+    check_output,
+)
 from .resume import take_decisions
 from .run import Run, Services
 from .state.store import StateStore
@@ -69,6 +76,8 @@ class Admission:
         for name in _IDS:
             if (value := getattr(request, name)) is not None:
                 check_id(name, value)
+        if request.output_schema is not None:
+            check_output(request.output_schema)
         self.check_messages(request.messages)
 
     def check_messages(self, messages: Sequence[Message]) -> None:
@@ -118,8 +127,10 @@ class Admission:
             UnknownAgent: The agent is not registered.
             InvalidResume: The run to continue cannot be continued.
             ThreadBusy: Another run of the thread has not ended.
+            VersionConflict: The thread has gone on from where the request expects it.
             UnsupportedFeature: The agent's backend cannot serve the request.
             UnknownTicket: A decision names no ticket of the run.
+            AlreadySaid: The thread has everything that the request says.
         """
         checkout = await self._store.checkout(thread_id)
         if checkout is None:
@@ -127,6 +138,7 @@ class Admission:
         else:
             # A thread that somebody creates meanwhile is checked by the first commit.
             checkout.thread.check_tenant(request.tenant_id)
+        _check_place(request, checkout.thread)
         previous = await self._continued(request, checkout)
         pinned = self._registry.snapshot()
         agent_id = _selected_agent(request, checkout, previous)
@@ -137,6 +149,7 @@ class Admission:
         # A run that is recovered needs nothing of its backend that it did not need before.
         continues = previous is not None and previous.status is not RunStatus.RUNNING
         check_root_request(agent.backend.capabilities(), agent_id, request, continues=continues)
+        request = _brought(request, checkout, previous, agent)
         run_id = previous.run_id if previous else await self._fresh_run_id(request)
         unfinished = checkout.open_run
         if unfinished is not None and unfinished.run_id != run_id:
@@ -213,7 +226,9 @@ class Admission:
         run = Run(
             identity=_identity(request, record, agent.spec.id),
             record=record,
-            agent=agent.with_frontend_tools(request.frontend_tools),
+            agent=agent.with_frontend_tools(request.frontend_tools).with_output(
+                request.output_schema
+            ),
             pinned=pinned,
             request=request,
             services=self._services,
@@ -350,6 +365,25 @@ def _stays_with_agent(request: RunRequest, checkout: Checkout, previous: RunReco
     return all(message.sender is not None for message in request.messages)
 
 
+def _check_place(request: RunRequest, thread: Thread) -> None:
+    expected, actual = request.expected_messages, thread.message_count
+    if expected is not None and expected != actual:
+        raise VersionConflict(thread_id=thread.id, expected=expected, actual=actual)
+
+
+def _brought(
+    request: RunRequest, checkout: Checkout, previous: RunRecord | None, agent: ResolvedAgent
+) -> RunRequest:
+    """The request with what is new to the thread."""
+    if not request.messages or not checkout.messages:
+        return request
+    request, said = without_repeats(request, checkout.messages, agent.env.screened)
+    is_recovered = previous is not None and previous.status is RunStatus.RUNNING
+    if said is not None and not request.decisions and not is_recovered:
+        raise already_said(checkout.thread.id, said)
+    return request
+
+
 def _identity(request: RunRequest, record: RunRecord, agent_id: str) -> RunIdentity:
     return RunIdentity(
         thread_id=record.thread_id,
@@ -431,16 +465,24 @@ def _with_kept_options(request: RunRequest, state: StateStore) -> RunRequest:
     asked = RequestOptions(
         overrides=request.overrides,
         frontend_tools=request.frontend_tools,
+        output_schema=request.output_schema,
         budgets=request.budgets,
     )
     if asked == kept:
         return request
     overrides = asked.overrides or kept.overrides
     tools = asked.frontend_tools or kept.frontend_tools
+    schema = asked.output_schema or kept.output_schema
     # Whoever goes on with a run cannot free it from the budgets that it was given.
     budgets = kept.budgets or asked.budgets
-    options = RequestOptions(overrides=overrides, frontend_tools=tools, budgets=budgets)
+    options = RequestOptions(
+        overrides=overrides, frontend_tools=tools, output_schema=schema, budgets=budgets
+    )
     state.update(REQUEST_OPTIONS, options)
     return msgspec.structs.replace(
-        request, overrides=overrides, frontend_tools=tools, budgets=budgets
+        request,
+        overrides=overrides,
+        frontend_tools=tools,
+        output_schema=schema,
+        budgets=budgets,
     )

@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from awaken.contracts.dispatch import DispatchStatus, RunDispatch
+from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import (
     InvalidResume,
     ThreadBusy,
@@ -51,6 +51,7 @@ from .execution import Execution
 from .handles import RunHandle
 from .latch import Latch
 from .leases import Lease, LeaseBook
+from .repeats import AlreadySaid
 from .resolution.registry import RegistryHandle
 from .results import recorded_result
 from .resume import take_decisions
@@ -137,9 +138,12 @@ class RunEngine:
                 return await recorded_result(ended, self.store, self.registry.snapshot())
             case Deliver(request=request, decisions=decisions):
                 lease = Lease(dispatch.claim_token, dispatch_id=dispatch.dispatch_id)
-                active, _ = await self._execution.launch(
-                    request, lambda run: take_decisions(run, decisions), lease
-                )
+                try:
+                    active, _ = await self._execution.launch(
+                        request, lambda run: take_decisions(run, decisions), lease
+                    )
+                except AlreadySaid as said:
+                    return await self._pass_on(dispatch, said)
                 return await asyncio.shield(active.outcome())
             case RecoverFirst(request=request):
                 lease = Lease(dispatch.claim_token, dispatch_id=dispatch.dispatch_id, is_kept=True)
@@ -150,6 +154,16 @@ class RunEngine:
                 token = dispatch.claim_token
                 await self.endings.end(dispatch.thread_id, termination, token=token)
                 return await self.execute(dispatch)
+
+    async def _pass_on(self, dispatch: RunDispatch, said: AlreadySaid) -> RunResult:
+        """End a dispatch whose input another run has taken in; whoever waits hears of that run."""
+        assert dispatch.claim_token is not None
+        record = await self.store.load_run(said.run_id)
+        if record is None:
+            raise said
+        release = Release(taken_by=said.run_id)
+        await self.store.release(dispatch.dispatch_id, dispatch.claim_token, release)
+        return await recorded_result(record, self.store, self.registry.snapshot())
 
     async def start(self, request: RunRequest, reader: EventReader | None = None) -> RunHandle:
         """Start a request and return once the run is durable; a reader gets all its events.

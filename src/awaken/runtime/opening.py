@@ -75,6 +75,7 @@ async def switch_agent(run: Run) -> Blocked | None:
         return None
     try:
         agent = run.pinned.resolve(wanted).with_frontend_tools(run.request.frontend_tools)
+        agent = agent.with_output(run.request.output_schema)
         _check_backend(run, agent)
     except AwakenError as error:
         # The thread stays with the agent that is there, or nobody could ever answer on it.

@@ -51,6 +51,7 @@ def build_request(run: Run) -> InferenceRequest:
         overrides=override,
         enable_prompt_cache=policy is None or policy.enable_prompt_cache,
         output_schema=agent.output.schema if agent.output is not None else None,
+        tool_choice=_tool_choice(run, tools) if run.request.tool_choice is not None else None,
     )
 
 
@@ -115,6 +116,14 @@ def _model_override(override: InferenceOverride) -> tuple[str, InferenceOverride
         raise InvalidInput(what="The model override", problem="it is blank")
     rest = msgspec.structs.replace(override, upstream_model=None)
     return model, None if rest.is_empty else rest
+
+
+def _tool_choice(run: Run, tools: tuple[ModelTool, ...]) -> str | None:
+    """What the request wants of the first answer; later ones are free, or no run would end."""
+    wanted = run.request.tool_choice
+    is_offered = wanted in ("none", "required") or any(tool.id == wanted for tool in tools)
+    is_first = run.messages[-1].role not in (Role.ASSISTANT, Role.TOOL) if run.messages else True
+    return wanted if tools and is_offered and is_first else None
 
 
 def _use_up(run: Run) -> None:

@@ -313,6 +313,9 @@ class EventStream:
             # Another run took its input in, and says what comes of it.
             record = await hub.control.record(became)
             self.run_id, self._cursor = record.run_id, max(self._cursor, record.log_start)
+            if not await run_events(hub.engine.store, record, self._cursor, 1):
+                # It had said everything before the same input came again.
+                self._cursor = record.log_start
             return False
         return became is not None and hub.engine.active.of_run(became) is None
 

@@ -14,7 +14,8 @@ from awaken.contracts.queries import DispatchQuery, MessageQuery, Page, ThreadQu
 from awaken.contracts.record import Record
 from awaken.contracts.storage import Commit, DeleteStrategy, Store
 from awaken.contracts.suspension import Ticket
-from awaken.contracts.threads import Thread
+from awaken.contracts.threads import NewestBranch, Thread
+from awaken.runtime.forking import Fork, fork_thread
 
 
 class ThreadEdit(Record, frozen=True, kw_only=True):
@@ -105,6 +106,50 @@ class ThreadView:
         )
         await self._store.commit(commit)
         return thread
+
+    async def fork(self, thread_id: str, fork: Fork) -> Thread:
+        """Make a thread that begins with what another one said up to a message.
+
+        Raises:
+            UnknownThread: There is none, or it belongs to somebody else.
+            RecordNotFound: The thread has no such message.
+        """
+        await self.thread(thread_id)
+        return await fork_thread(self._store, self._clock, self._ids, thread_id, fork)
+
+    async def find_branch(self, chat_id: str) -> Thread | None:
+        """The thread that a client means by the id of its chat: the newest branch of it.
+
+        Raises:
+            UnknownThread: It belongs to somebody else.
+        """
+        thread = await self.find_thread(chat_id)
+        if thread is None or thread.newest_branch is None:
+            return thread
+        # Whoever deletes a branch goes back to where the chat began.
+        return await self.find_thread(thread.newest_branch.thread_id) or thread
+
+    async def branch(self, chat_id: str) -> Thread:
+        """The thread that a client means by the id of its chat; see `find_branch`.
+
+        Raises:
+            UnknownThread: There is none, or it belongs to somebody else.
+        """
+        thread = await self.find_branch(chat_id)
+        if thread is None:
+            raise UnknownThread(thread_id=chat_id)
+        return thread
+
+    async def go_on_with(self, chat_id: str, branch_id: str) -> None:
+        """Have a client's chat go on with a branch of it, from now on.
+
+        Raises:
+            UnknownThread: There is no such chat, or it belongs to somebody else.
+        """
+        chat = await self.thread(chat_id)
+        number = 1 if chat.newest_branch is None else chat.newest_branch.number + 1
+        newest = NewestBranch(number=number, thread_id=branch_id)
+        await self._store.save_thread(msgspec.structs.replace(chat, newest_branch=newest))
 
     async def edit_thread(self, thread_id: str, edit: ThreadEdit) -> Thread:
         """Change a thread's lineage and metadata.

@@ -19,7 +19,7 @@ from awaken.contracts.errors import (
 )
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.profile import ProfileStore
-from awaken.contracts.queries import Page, RunQuery
+from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, Page, RunQuery
 from awaken.contracts.runs import (
     DecisionReceipt,
     RunRecord,
@@ -35,6 +35,7 @@ from awaken.contracts.ticket_names import find_by_id
 from awaken.contracts.tracing import TraceContext
 from awaken.mailbox.receipts import SubmitReceipt
 from awaken.runtime.engine import RunEngine
+from awaken.runtime.repeats import AlreadySaid, already_said, without_repeats
 from awaken.runtime.streams import EventReader
 
 from .control import DeliveryOptions, RunControl
@@ -131,19 +132,27 @@ class TenantView(ThreadView):
         return tuple(sorted(self._desk.engine.registry.snapshot().resolve(agent_id).tools))
 
     async def start(
-        self, request: RunRequest, *, when_busy: InputMode = InputMode.INTERRUPT
+        self, request: RunRequest, *, when_busy: InputMode | None = InputMode.INTERRUPT
     ) -> StartedRun:
         """Run an agent on a thread now, and follow it; what the thread did before is cancelled.
 
-        With another mode for busy threads the run begins when that mode lets it.
+        With another mode for busy threads the run begins when that mode lets it; without one it
+        does not begin.
 
         Raises:
+            ThreadBusy: The thread does something, and no mode was given.
+            VersionConflict: The same, or the thread is not where the request expects it.
             UnknownThread: The thread belongs to somebody else.
             AwakenError: The request cannot be served; nothing was written.
         """
         request = self._owned(request)
-        with suppress(*_BUSY):
+        try:
             return await self._start_here(request)
+        except _BUSY:
+            if when_busy is None:
+                raise
+        if (same := await self._find_same(request)) is not None:
+            return same
         is_urgent = when_busy is InputMode.INTERRUPT
         if is_urgent and await self._control.make_way(request.thread_id or ""):
             # Somebody else may have come first.
@@ -274,7 +283,7 @@ class TenantView(ThreadView):
             UnknownRun: There is none, or it belongs to somebody else.
         """
         record = await self._control.record(run_id)
-        if self.tenant_id is not None and not await self._is_own(record.thread_id):
+        if not await self._is_visible(record.thread_id):
             raise UnknownRun(run_id=run_id)
         return record
 
@@ -315,6 +324,8 @@ class TenantView(ThreadView):
         reader = EventReader(is_attached=False)
         try:
             handle = await self._desk.engine.start(request, reader)
+        except AlreadySaid as said:
+            return await self._follow_same(said)
         except ThreadBusy as busy:
             if busy.thread_id != request.thread_id:
                 # Somebody is about to begin a run of that id; which thread it is on is not said.
@@ -322,6 +333,27 @@ class TenantView(ThreadView):
             raise
         stream = self._desk.following.of_started(handle, reader)
         return StartedRun(run_id=handle.run_id, thread_id=handle.thread_id, stream=stream)
+
+    async def _find_same(self, request: RunRequest) -> StartedRun | None:
+        """The run that was given all this before, so that nobody is interrupted for it."""
+        if request.thread_id is None or not any(it.id for it in request.messages):
+            return None
+        query = MessageQuery(limit=LIMIT_MAX, order=Order.DESC)
+        page = await self._store.list_messages(request.thread_id, query)
+        known = [it.message for it in page.items]
+        _, said = without_repeats(request, known, lambda message: message)
+        if said is None or not await self._is_visible(request.thread_id):
+            return None
+        return await self._follow_same(already_said(request.thread_id, said))
+
+    async def _is_visible(self, thread_id: str) -> bool:
+        return self.tenant_id is None or await self._is_own(thread_id)
+
+    async def _follow_same(self, said: AlreadySaid) -> StartedRun:
+        if not said.run_id:
+            raise said
+        stream = await self._desk.following.of_run(said.run_id)
+        return StartedRun(run_id=said.run_id, thread_id=said.thread_id, stream=stream)
 
     def _owned(self, request: RunRequest) -> RunRequest:
         for what in ("messages", "frontend_tools", "decisions"):

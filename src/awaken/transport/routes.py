@@ -98,15 +98,23 @@ class Call:
         if is_lasting or not all(it.is_question for it in tickets):
             self.require(Access.DECIDE)
 
-    def cursor(self, asked: str | int | None = None) -> int | None:
+    def cursor(self, asked: str | int | None = None, branch: str = "") -> int | None:
         """Where a client goes on: the cursor it asks for, else the latest id that it got.
+
+        A place in the log of a branch ends with `@` and the branch, where clients know it by the
+        name of their chat.
 
         Raises:
             CursorInvalid: It is no place in a log.
+            Problem: It is a place in another branch.
         """
         given = str(asked if asked is not None else self.headers.get("last-event-id", "")).strip()
         if not given:
             return None
+        given, _, named = given.partition("@")
+        if named != branch:
+            message = "The chat goes on with another branch; load its messages again."
+            raise Problem(410, "other_branch", message)
         if not (given.isascii() and given.isdecimal() and len(given) < 19):
             raise CursorInvalid(problem="it is no place in a log")
         return int(given)

@@ -59,7 +59,7 @@ def data_line(payload: bytes) -> bytes:
     return b"data: " + payload
 
 
-def frames(encoder: Encoder, batch: Batch) -> bytes:
+def frames(encoder: Encoder, batch: Batch, branch: bytes = b"") -> bytes:
     """The frames of a batch; the last frame of a logged event carries its id."""
     parts: list[bytes] = []
     for item in batch:
@@ -67,7 +67,7 @@ def frames(encoder: Encoder, batch: Batch) -> bytes:
             lines = encoder.encode(item.event)
             if lines:
                 parts += lines[:-1]
-                parts.append(b"id: %d\n%b" % (item.seq, lines[-1]))
+                parts.append(b"id: %d%b\n%b" % (item.seq, branch, lines[-1]))
         else:
             parts += encoder.encode(item)  # type: ignore[arg-type]
     parts.append(b"")
@@ -85,9 +85,14 @@ class EventStreamReply:
         on_end: Callable[[], None] | None = None,
         *,
         opening: bytes = b"",
+        branch: str = "",
     ) -> None:
-        """`opening` is sent at once, whether or not anything happens."""
+        """`opening` is sent at once, whether or not anything happens.
+
+        `branch` is the thread, if the client knows it by another name; see `Call.cursor`.
+        """
         self._opening = opening
+        self._branch = f"@{branch}".encode() if branch else b""
         self._stream = stream
         self._encoder = encoder
         self._headers = headers
@@ -139,7 +144,7 @@ class EventStreamReply:
         batches = self._stream.batches()
         try:
             async for batch in batches:
-                chunk = frames(encoder, batch) if batch else HEARTBEAT
+                chunk = frames(encoder, batch, self._branch) if batch else HEARTBEAT
                 if chunk:
                     await send({"type": body, "body": chunk, "more_body": True})
         except Exception as error:  # noqa: BLE001 - whoever reads is told, and it is logged

@@ -1,4 +1,7 @@
-"""Stopping what a thread does: the same on every wire that names threads."""
+"""Stopping what a thread does: the same on every wire that names threads.
+
+A chat is a thread or the newest branch of it.
+"""
 
 from .asgi import Reply, as_json
 from .problems import Problem
@@ -7,15 +10,31 @@ from .routes import Call
 
 async def cancel_thread(call: Call) -> Reply:
     """Cancel a thread's open run, or what is queued there; what was said is kept."""
-    thread_id = call.path["thread_id"]
+    return await _cancel(call, call.path["thread_id"])
+
+
+async def interrupt_thread(call: Call) -> Reply:
+    """Cancel what a thread does and drop what it has queued."""
+    return await _interrupt(call, call.path["thread_id"])
+
+
+async def cancel_chat(call: Call) -> Reply:
+    """Cancel the open run of a chat, or what is queued there; what was said is kept."""
+    return await _cancel(call, (await call.view.branch(call.path["thread_id"])).id)
+
+
+async def interrupt_chat(call: Call) -> Reply:
+    """Cancel what a chat does and drop what it has queued."""
+    return await _interrupt(call, (await call.view.branch(call.path["thread_id"])).id)
+
+
+async def _cancel(call: Call, thread_id: str) -> Reply:
     if not await call.view.cancel_thread(thread_id):
         raise Problem(404, "nothing_to_cancel", f"thread '{thread_id}' has nothing to cancel")
     return as_json({"status": "cancel_requested", "thread_id": thread_id}, 202)
 
 
-async def interrupt_thread(call: Call) -> Reply:
-    """Cancel what a thread does and drop what it has queued."""
-    thread_id = call.path["thread_id"]
+async def _interrupt(call: Call, thread_id: str) -> Reply:
     dropped = await call.view.interrupt_thread(thread_id)
     if dropped is None:
         raise Problem(404, "nothing_to_interrupt", f"thread '{thread_id}' has nothing to do")

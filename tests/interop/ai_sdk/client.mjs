@@ -203,6 +203,36 @@ const scenarios = {
     return { messages: chat.messages, error: chat.error?.message };
   },
 
+  async branches() {
+    const chat = newChat({});
+    await chat.sendMessage({ text: 'one' });
+    await chat.sendMessage({ text: 'two' });
+    const texts = () => chat.messages.map(text);
+    const begun = texts();
+    await chat.regenerate();
+    const regenerated = texts();
+    const shown = (await history()).messages.map(text);
+    await chat.regenerate({ messageId: chat.messages[1].id });
+    const earlier = texts();
+    await chat.sendMessage({ text: 'three' });
+    const [first] = chat.messages;
+    await chat.sendMessage({ text: 'changed', messageId: first.id });
+    const edited = texts();
+    await chat.sendMessage({ text: 'four' });
+    const page = await history();
+    const loaded = newChat({ messages: page.messages });
+    await loaded.sendMessage({ text: 'five' });
+    return {
+      begun,
+      regenerated,
+      shown,
+      earlier,
+      edited,
+      last: loaded.messages.map(text),
+      error: chat.error?.message,
+    };
+  },
+
   async failure() {
     const chat = newChat({});
     await chat.sendMessage({ text: 'hi' });

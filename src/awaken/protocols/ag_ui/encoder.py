@@ -24,7 +24,9 @@ class AgUiEncoder:
     For each event there is a method `_on_…` of the same name, which writes what the event says.
     """
 
-    def __init__(self, answered: Collection[str] = ()) -> None:
+    def __init__(self, answered: Collection[str] = (), thread_id: str | None = None) -> None:
+        self._thread_id = thread_id
+        """What the client calls the thread; absent: as it is called here."""
         self._answered = set(answered)
         """Calls whose results the client has, because it gave them itself."""
         self._frames: list[bytes] = []
@@ -58,8 +60,15 @@ class AgUiEncoder:
         if self._is_running or (self._is_over and not self._is_suspended):
             return
         self._is_running, self._is_over, self._steps, self._usage = True, False, 0, {}
-        named = {"threadId": event.thread_id, "runId": event.run_id, "protocolVersion": "1.0"}
+        named = {
+            "threadId": self._thread_id or event.thread_id,
+            "runId": event.run_id,
+            "protocolVersion": "1.0",
+        }
         self._say("RUN_STARTED", **named, parentRunId=getattr(event, "parent_run_id", None))
+
+    def _names(self, event: events.RunStart | events.RunFinish) -> dict[str, str]:
+        return {"threadId": self._thread_id or event.thread_id, "runId": event.run_id}
 
     def _on_run_finish(self, event: events.RunFinish) -> None:
         # A run that was cancelled while it was queued never began.
@@ -77,7 +86,7 @@ class AgUiEncoder:
                 why = {"type": "cancelled"}
             case _:
                 result = event.result
-        named = {"threadId": event.thread_id, "runId": event.run_id}
+        named = self._names(event)
         self._say("RUN_FINISHED", **named, result=result, outcome=why, usage=spent(self._usage))
         self._is_running, self._is_over = False, True
         self._is_suspended = isinstance(ending, Suspended)

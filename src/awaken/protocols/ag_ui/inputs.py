@@ -163,6 +163,11 @@ def new_messages(body: RunAgentInput, known: Collection[str] | None) -> tuple[Me
     return tuple(fresh.values())
 
 
+def is_input(message: ClientMessage) -> bool:
+    """Whether it is said to the agent."""
+    return message.role in _ROLES
+
+
 def _by_description(entries: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """What each description has; those that come several times have a list."""
     found: dict[str, list[Any]] = {}

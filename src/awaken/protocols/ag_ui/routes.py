@@ -8,6 +8,7 @@ decision begins a new run and cancels the one that waits.
 """
 
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ import msgspec
 from awaken.contracts.errors import InvalidResume, UnknownRun, UnknownTicket
 from awaken.contracts.identity import Adapter, present
 from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.messages import MessageRecord
 from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, VisibilityFilter, at_cursor
 from awaken.contracts.record import Record
 from awaken.contracts.runs import RunRecord, RunRequest
@@ -22,14 +24,16 @@ from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.threads import Thread
 from awaken.contracts.ticket_names import find_ticket
 from awaken.services.following import EventStream
+from awaken.services.histories import Copied, ThreadCopy, compare, start_branch
+from awaken.services.view import StartedRun
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import Problem
 from awaken.transport.routes import Access, ApiRoute, Call
 from awaken.transport.sse import EventStreamReply
-from awaken.transport.stopping import cancel_thread, interrupt_thread
+from awaken.transport.stopping import cancel_chat, interrupt_chat
 
 from .encoder import AgUiEncoder
-from .inputs import RunAgentInput, decisions, frontend_context, new_messages, spoken
+from .inputs import RunAgentInput, decisions, frontend_context, is_input, new_messages, spoken
 from .messages import wire_messages
 from .renewing import RenewingStream
 
@@ -45,17 +49,19 @@ async def run_agent(call: Call) -> Reply:
     """Run an agent on what is new, or let a run go on with what was decided.
 
     A `runId` that is free becomes the run's id. When it is taken and nothing new was said, it is
-    the same request again, which gets the same run; else the run gets an id of its own.
+    the same request again, which gets the same run; else the run gets an id of its own. A history
+    that goes on from an earlier place than the thread does means a branch.
     """
     body: RunAgentInput = call.body
-    thread_id = present(call.path.get("thread_id") or body.thread_id)
-    thread = await call.view.find_thread(thread_id) if thread_id else None
+    chat_id = _chat_id(call)
+    thread = await call.view.find_branch(chat_id) if chat_id else None
     # The run that a message continues; it keeps its id.
     open_run = await call.view.open_run(thread.id) if thread is not None else None
     same = open_run.run_id if open_run and _takes_messages(open_run) else ""
-    said = (*new_messages(body, await _known(call, thread)), *spoken(body, same))
+    copy = await _copy(call, thread)
+    said = (*new_messages(body, await _known(call, copy)), *spoken(body, same))
     request = RunRequest(
-        thread_id=thread_id,
+        thread_id=chat_id if thread is None else thread.id,
         agent_id=call.path.get("agent_id") or body.agent_id,
         messages=(*frontend_context(body), *said) if said else (),
         frontend_tools=body.frontend_tools,
@@ -68,21 +74,21 @@ async def run_agent(call: Call) -> Reply:
         # The client has the results that it gives, and would show them twice.
         given = {it.call_id for it in tickets if it.ticket_id in decided}
         return await _decide(call, thread, request, decided, given & body.results.keys())
+    if not said and await _is_same_request(call, thread):
+        return await _again(call)
+    if copy is not None and (before := _left_at(copy, request)) is not None:
+        return await _branch(call, copy, before, request)
     if not said:
-        return await _again(call, thread)
-    try:
-        started = await call.view.start(request)
-    except InvalidResume:
-        own = msgspec.structs.replace(request, run_id_hint=call.view.new_id())
-        started = await call.view.start(own)
-    return _told(call, started.stream)
+        return await _repeat(call, copy)
+    return _told(call, (await _start(call, request, call.view.start)).stream)
 
 
 async def attach(call: Call) -> Reply:
     """Follow the open or latest run from a cursor, or anew from its start; 204 if there is none."""
-    thread = await call.view.thread(call.path["thread_id"])
+    chat_id = call.path["thread_id"]
+    thread = await call.view.branch(chat_id)
     run = await call.view.open_run(thread.id) or await call.view.latest_run(thread.id)
-    after = call.cursor(call.query.cursor)
+    after = call.cursor(call.query.cursor, "" if thread.id == chat_id else thread.id)
     following = () if after is None else await call.view.events(thread.id, after, 1)
     is_all_said = after is not None and not following
     if run is None or (is_all_said and run.status is RunStatus.DONE):
@@ -96,26 +102,64 @@ async def list_messages(call: Call) -> Reply:
     """List a thread's messages in AG-UI form, oldest first, without what only the model reads."""
     query = MessageQuery(limit=call.query.limit, visibility=VisibilityFilter.EXTERNAL)
     query = at_cursor(query, call.query.cursor) if call.query.cursor else query
-    page = await call.view.messages(call.path["thread_id"], query)
+    page = await call.view.messages((await call.view.branch(call.path["thread_id"])).id, query)
     told = {"messages": wire_messages(it.message for it in page.items), "total": page.total}
     return as_json(told | {"has_more": page.has_more, "next_cursor": page.next_cursor})
 
 
-async def _known(call: Call, thread: Thread | None) -> set[str] | None:
+async def _copy(call: Call, thread: Thread | None) -> ThreadCopy | None:
+    """The client's messages beside those of the thread, if it has any."""
+    if thread is None or thread.message_count == 0:
+        return None
+    copied = [Copied(it.id or None, is_input(it)) for it in call.body.messages]
+    return await compare(call.view, thread, copied)
+
+
+async def _known(call: Call, copy: ThreadCopy | None) -> set[str] | None:
     """Which of the client's messages the thread has; None if it has no messages at all.
 
     The newest ones are enough, so that a long thread is not read for a short answer.
     """
-    if thread is None or thread.message_count == 0:
+    if copy is None:
         return None
     wanted = {it.id for it in call.body.messages if it.id}
+    found, is_more = wanted & copy.ids.keys(), not copy.is_all
     query = MessageQuery(order=Order.DESC, limit=LIMIT_MAX)
-    while True:
-        page = await call.view.messages(thread.id, query)
-        found = wanted & {it.message_id for it in page.items}
-        if found or page.next_cursor is None or len(wanted) < 2:
-            return found
-        query = at_cursor(query, page.next_cursor)
+    while not found and is_more and len(wanted) > 1:
+        query = msgspec.structs.replace(query, offset=query.offset + LIMIT_MAX)
+        page = await call.view.messages(copy.thread.id, query)
+        found, is_more = wanted & {it.message_id for it in page.items}, page.has_more
+    return found
+
+
+def _left_at(copy: ThreadCopy, request: RunRequest) -> MessageRecord | None:
+    """The first message of the thread that the client's conversation goes on without."""
+    if request.messages:
+        return copy.first_left_out()
+    return copy.repeated() if copy.is_answer_wanted_anew() else None
+
+
+async def _branch(
+    call: Call, copy: ThreadCopy, before: MessageRecord, request: RunRequest
+) -> Reply:
+    """Go on with a branch, with what the client says instead, or with the same message again."""
+    if not request.messages:
+        again = msgspec.structs.replace(before.message, metadata=None)
+        messages = (*frontend_context(call.body), again)
+        request = msgspec.structs.replace(request, messages=messages)
+    chat_id = _chat_id(call) or copy.thread.id
+    begin = partial(start_branch, call.view, chat_id, copy.thread, before.message_id)
+    return _told(call, (await _start(call, request, begin)).stream)
+
+
+async def _start(
+    call: Call, request: RunRequest, begin: Callable[[RunRequest], Awaitable[StartedRun]]
+) -> StartedRun:
+    """Begin a run under the id that the client wants, or under its own if that is taken."""
+    try:
+        return await begin(request)
+    except InvalidResume:
+        return await begin(msgspec.structs.replace(request, run_id_hint=call.view.new_id()))
 
 
 async def _decide(
@@ -139,16 +183,34 @@ async def _decide(
     return _told(call, await view.decide_and_follow(target, decided, request, find_ticket), given)
 
 
-async def _again(call: Call, thread: Thread | None) -> Reply:
-    """The same request once more, or one that asks for nothing."""
+async def _is_same_request(call: Call, thread: Thread | None) -> bool:
+    """Whether the client has begun a run of that id on the thread before."""
     try:
         run = await call.view.run(call.body.run_id or "")
     except UnknownRun:
-        run = None
-    if run is None or thread is None or run.thread_id != thread.id:
+        return False
+    return thread is not None and run.thread_id == thread.id
+
+
+async def _again(call: Call) -> Reply:
+    """The same request once more."""
+    call.require(Access.READ)
+    return _told(call, await call.view.follow_run(call.body.run_id), is_anew=True)
+
+
+async def _repeat(call: Call, copy: ThreadCopy | None) -> Reply:
+    """Show the run that was given what the client sends again, or refuse that it says nothing."""
+    again = None if copy is None else copy.repeated()
+    if again is None or again.produced_by_run_id is None:
         raise Problem(400, "invalid_input", "at least one message is required")
     call.require(Access.READ)
-    return _told(call, await call.view.follow_run(run.run_id), is_anew=True)
+    return _told(call, await call.view.follow_run(again.produced_by_run_id), is_anew=True)
+
+
+def _chat_id(call: Call) -> str | None:
+    """What the client calls its conversation."""
+    named = call.path.get("thread_id") or getattr(call.body, "thread_id", None)
+    return present(named)
 
 
 def _takes_messages(run: RunRecord) -> bool:
@@ -160,7 +222,9 @@ def _told(
     call: Call, stream: EventStream, given: Collection[str] = (), *, is_anew: bool = False
 ) -> Reply:
     renewing = RenewingStream(call.view, stream, is_anew=is_anew)
-    return EventStreamReply(renewing, AgUiEncoder(given))
+    chat_id = _chat_id(call) or stream.thread_id
+    branch = "" if stream.thread_id == chat_id else stream.thread_id
+    return EventStreamReply(renewing, AgUiEncoder(given, chat_id), branch=branch)
 
 
 def _route(
@@ -180,8 +244,8 @@ ROUTES = (
     _route("POST run", run_agent, Access.INVOKE, **_RUN),
     _route("POST threads/{thread_id}/runs", run_agent, Access.INVOKE, **_RUN),
     _route("POST agents/{agent_id}/runs", run_agent, Access.INVOKE, **_RUN),
-    _route("POST threads/{thread_id}/interrupt", interrupt_thread, Access.INVOKE, **_DONE),
-    _route("POST threads/{thread_id}/cancel", cancel_thread, Access.INVOKE, **_DONE),
+    _route("POST threads/{thread_id}/interrupt", interrupt_chat, Access.INVOKE, **_DONE),
+    _route("POST threads/{thread_id}/cancel", cancel_chat, Access.INVOKE, **_DONE),
     _route("GET threads/{thread_id}/messages", list_messages, Access.READ, query=Place, reply=dict),
     _route("GET threads/{thread_id}/stream", attach, Access.READ, **_ATTACH),
 )

@@ -56,6 +56,8 @@ class ChatRequest(Record, frozen=True, kw_only=True, rename="camel"):
     trigger: str | None = None
     message_id: str | None = None
     """The message that the client has changed, if it has."""
+    whole_history: bool = False
+    """Whether the client always sends all of its messages; then a single new one is all it has."""
     state: Any = None
     """What the agent should know of the client, for this turn."""
     remember: Any = None

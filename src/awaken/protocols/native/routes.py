@@ -73,6 +73,13 @@ ROUTES = (
     _read(f"GET {_THREAD}", threads.get_thread, views.ThreadView),
     _invoke(f"PATCH {_THREAD}", threads.edit_thread, views.ThreadView, body=ThreadEdit),
     _invoke(f"PATCH {_THREAD}/metadata", threads.edit_thread, views.ThreadView, body=ThreadEdit),
+    _invoke(
+        f"POST {_THREAD}/fork",
+        threads.fork_thread,
+        views.ThreadView,
+        body=threads.ForkThread,
+        status=201,
+    ),
     _invoke(f"DELETE {_THREAD}", threads.delete_thread, None, query=threads.Deleting, status=204),
     _read(
         f"GET {_THREAD}/messages", threads.list_messages, views.Messages, query=paging.MessageFilter

@@ -8,6 +8,7 @@ from awaken.contracts.record import Record
 from awaken.contracts.storage import DeleteStrategy
 from awaken.contracts.threads import Thread
 from awaken.runtime.admission import check_id
+from awaken.runtime.forking import Fork
 from awaken.services.threads import ThreadEdit
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import Problem
@@ -31,6 +32,13 @@ class Deleting(Record, frozen=True, kw_only=True):
     """What becomes of the children of a deleted thread."""
 
     child_strategy: DeleteStrategy = DeleteStrategy.DETACH
+
+
+class ForkThread(Record, frozen=True, kw_only=True):
+    """Where to fork: with the message `at`, or `before` one; without both, with everything."""
+
+    at: str | None = None
+    before: str | None = None
 
 
 async def list_threads(call: Call) -> Reply:
@@ -75,6 +83,15 @@ async def delete_thread(call: Call) -> Reply:
         message = f"thread '{thread_id}' has child threads; choose 'detach' or 'cascade'"
         raise Problem(400, "has_children", message) from error
     return Bytes(204)
+
+
+async def fork_thread(call: Call) -> Reply:
+    """Make a thread that begins with what this one said up to a message; this one stays."""
+    body: ForkThread = call.body
+    if body.at is not None and body.before is not None:
+        raise Problem(400, "invalid_input", "Send `at` or `before`, not both.")
+    branch = await call.view.fork(call.path["thread_id"], Fork(at=body.at, before=body.before))
+    return as_json(thread_view(branch), 201)
 
 
 async def list_messages(call: Call) -> Reply:

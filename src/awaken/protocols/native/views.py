@@ -14,7 +14,7 @@ from awaken.contracts.record import Record, always
 from awaken.contracts.runs import RunRecord, Waiting
 from awaken.contracts.specs import AgentSpec
 from awaken.contracts.suspension import Asks, DecisionAction, ResumeMode, Suspension, Ticket
-from awaken.contracts.threads import Thread
+from awaken.contracts.threads import ForkPoint, Thread
 
 T = TypeVar("T")
 
@@ -38,6 +38,7 @@ class ThreadView(Record, frozen=True, kw_only=True):
     id: str
     resource_id: str | None = None
     parent_thread_id: str | None = None
+    forked_from: ForkPoint | None = None
     metadata: MetadataView
     active_run_id: str | None = None
     open_run_id: str | None = None

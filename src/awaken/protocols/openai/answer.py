@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from awaken.contracts import events as ev
+from awaken.contracts.deltas import ReasoningDelta, TextDelta
 from awaken.contracts.inference import TokenUsage
-from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, Stopped, Termination
+from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, Stopped, Suspended, Termination
 from awaken.contracts.suspension import SuspendTicket
 from awaken.services.following import Batch, EventStream
 from awaken.transport.asgi import encode_json
@@ -31,6 +32,10 @@ class AnswerEncoder:
         self.usage: TokenUsage | None = None
         self.is_resting = False
         """Whether the run waits for its tasks: it goes on, and so does the answer."""
+        self.is_formed = False
+        """Whether the client wants a form: then only the text that fits is an answer."""
+        self.held = ""
+        """Text that may still turn out not to fit."""
 
     def encode(self, event: ev.AgentEvent) -> Sequence[bytes]:
         """The frames that an event makes."""
@@ -75,6 +80,19 @@ class AnswerEncoder:
     def count(self, event: ev.InferenceComplete) -> None:
         """Count tokens."""
         self.usage = (self.usage or TokenUsage()).plus(event.usage)
+
+    def holds(self, event: TextDelta | ReasoningDelta) -> bool:
+        """Keep text back until it is known whether it is the answer; True if it is kept."""
+        if self.is_formed and isinstance(event, TextDelta):
+            self.held += event.delta
+            return True
+        return False
+
+    def fitting(self, termination: Termination) -> TextDelta | None:
+        """The text that was held back, if it is the answer."""
+        held, self.held, self.is_formed = self.held, "", False
+        is_over = not isinstance(termination, Suspended | Failed)
+        return TextDelta(delta=held) if held and is_over else None
 
     HANDLERS: ClassVar[Handlers] = {ev.ToolCallReady: hear_call, ev.InferenceComplete: count}
 
@@ -141,6 +159,11 @@ def form_of(ticket: SuspendTicket, call: dict[str, str]) -> dict[str, str]:
         return call
     form = {"message": asked.message, "response_schema": asked.response_schema}
     return {**call, "arguments": as_text(form)}
+
+
+def inside_id(call_id: str) -> str:
+    """What a run calls a tool call that a client names."""
+    return call_id.rpartition("~")[0] or call_id
 
 
 def as_text(value: Any) -> str:

@@ -7,8 +7,8 @@ from awaken.transport.routes import Call
 from awaken.transport.sse import EventStreamReply
 
 from .answer import Activation
-from .chat_encoder import ChatEncoder
-from .decode import request_of
+from .chat_encoder import CANCELLED, ChatEncoder
+from .decode import Options, request_of
 from .starting import begin, named_thread, thread_header
 from .wire import CreateChat
 
@@ -19,13 +19,15 @@ NO_RETRY = ((b"x-should-retry", b"false"),)
 async def create_completion(call: Call) -> Reply:
     """Ask an agent in a chat."""
     body: CreateChat = call.body
-    limit, effort = body.max_completion_tokens or body.max_tokens, body.reasoning_effort
-    asked = request_of(body, named_thread(call), body.messages, limit, effort)
+    limit = body.max_completion_tokens or body.max_tokens
+    options = Options(limit, body.reasoning_effort, body.response_format)
+    asked = request_of(body, named_thread(call), body.messages, options)
     begun, after = await begin(call, asked, {}, "", InputMode.INTERRUPT)
     created = call.view.now_ms() // 1000
     frame = {"id": f"chatcmpl-{begun.run_id}", "created": created, "model": body.model}
     has_usage = bool((body.stream_options or {}).get("include_usage"))
     encoder = ChatEncoder(frame, begun.run_id, has_usage=has_usage)
+    encoder.is_formed = asked.output_schema is not None
     headers = thread_header(begun.thread_id)
     answer = Activation(begun.stream, is_later=after is not None)
     if body.stream:
@@ -33,7 +35,8 @@ async def create_completion(call: Call) -> Reply:
     await encoder.read(answer)
     if encoder.failure is not None:
         code = encoder.failure.code or "server_error"
-        raise Problem(500, code, encoder.failure.message, NO_RETRY)
+        status = 409 if encoder.failure is CANCELLED else 500
+        raise Problem(status, code, encoder.failure.message, NO_RETRY)
     return as_json(encoder.document(), headers=headers)
 
 

@@ -9,13 +9,16 @@ from typing import Any, ClassVar
 
 from awaken.contracts import events as ev
 from awaken.contracts.deltas import ReasoningDelta, TextDelta
-from awaken.contracts.lifecycle import Failed
+from awaken.contracts.lifecycle import Cancelled, Failed
 from awaken.contracts.suspension import Asks
 from awaken.transport.asgi import encode_json
 from awaken.transport.sse import data_line
 
 from .answer import AnswerEncoder, Handlers, ending_of, form_of, outside_id
 from .wire import error_body
+
+CANCELLED = ev.ErrorEvent(message="The run was cancelled.", code="cancelled")
+"""What was said up to then is in the thread; chat has no word for an answer that was stopped."""
 
 
 class ChatEncoder(AnswerEncoder):
@@ -47,9 +50,11 @@ class ChatEncoder(AnswerEncoder):
         self._emit({"role": "assistant", "content": ""})
 
     def _begin_step(self, _: ev.StepStart) -> None:
-        self._step_text = len(self._text)
+        self._step_text, self.held = len(self._text), ""
 
     def _say(self, event: TextDelta) -> None:
+        if self.holds(event):
+            return
         is_first = len(self._text) == self._step_text
         delta = f"\n\n{event.delta}" if is_first and self._has_said else event.delta
         self._text += delta if self._text else event.delta
@@ -75,12 +80,17 @@ class ChatEncoder(AnswerEncoder):
 
     def _reset(self, _: ev.StreamReset) -> None:
         # What was streamed cannot be taken back; the next attempt begins a new paragraph.
-        self._text = self._text[: self._step_text]
+        self._text, self.held = self._text[: self._step_text], ""
 
     def _finish(self, event: ev.RunFinish) -> None:
         if isinstance(event.termination, Failed):
             self._fail(event.termination)
             return
+        if isinstance(event.termination, Cancelled):
+            self._fail(CANCELLED)
+            return
+        if (text := self.fitting(event.termination)) is not None:
+            self._say(text)
         status, why = ending_of(event.termination)
         if status == "incomplete":
             is_filtered = why["incomplete_details"]["reason"] == "content_filter"

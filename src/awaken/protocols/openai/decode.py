@@ -1,6 +1,7 @@
 """From OpenAI's requests to ours."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -11,7 +12,8 @@ from awaken.contracts.permissions import remember_of
 from awaken.contracts.suspension import DecisionAction, ToolCallResume
 from awaken.transport.media import inline, linked
 
-from .wire import Asking, Content, Input, Item, Media, Part, Tool, bad_request
+from .answer import as_text
+from .wire import Asking, Content, Format, Input, Item, Media, Part, Tool, bad_request
 
 _ROLES = {str(it): it for it in (Role.USER, Role.SYSTEM, Role.ASSISTANT)}
 _ROLES["developer"] = Role.SYSTEM
@@ -19,19 +21,31 @@ _EFFORTS = {str(it): it for it in inference.Effort}
 _EFFORTS |= {"minimal": inference.Effort.LOW, "xhigh": inference.Effort.MAX}
 _OURS = ("mcp_", "reasoning", "item_reference")
 """Answers to approvals, and items of earlier responses that say nothing when they come back."""
+_ANY_OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": True}
+
+
+class Options(NamedTuple):
+    """What the two APIs have different names for."""
+
+    max_tokens: int | None
+    effort: str | None
+    format: Format | None
 
 
 def request_of(
-    body: Asking, thread_id: str | None, items: Input, max_tokens: int | None, effort: str | None
+    body: Asking, thread_id: str | None, items: Input, options: Options
 ) -> runs.RunRequest:
     """What a client wants to be run, with all the messages that it sends.
 
     Raises:
         Problem: There is something in it that no agent could heed.
     """
-    thinking, warmth = _EFFORTS.get(effort or ""), body.temperature
+    thinking, warmth = _EFFORTS.get(options.effort or ""), body.temperature
     overrides = inference.InferenceOverride(
-        temperature=warmth, top_p=body.top_p, max_tokens=max_tokens, reasoning_effort=thinking
+        temperature=warmth,
+        top_p=body.top_p,
+        max_tokens=options.max_tokens,
+        reasoning_effort=thinking,
     )
     functions = tuple(map(_frontend_tool, body.tools or ()))
     return runs.RunRequest(
@@ -40,8 +54,36 @@ def request_of(
         messages=(user(items),) if isinstance(items, str) else tuple(_messages(items)),
         overrides=None if overrides.is_empty else overrides,
         frontend_tools=() if body.tool_choice == "none" else functions,
+        output_schema=_output_schema(options.format),
+        tool_choice=_tool_choice(body.tool_choice),
         adapter=identity.Adapter.OPENAI,
     )
+
+
+def _output_schema(wanted: Format | None) -> dict[str, Any] | None:
+    """The schema that the answer must fit; any JSON object fits the plainest one."""
+    if wanted is None or wanted.type == "text":
+        return None
+    if wanted.type == "json_object":
+        return _ANY_OBJECT
+    schema = (wanted.json_schema or wanted).schema
+    if schema is None:
+        raise bad_request("The format 'json_schema' needs a schema.")
+    return schema
+
+
+def _tool_choice(given: Any) -> str | None:
+    """What the first answer must call: the name of a function, `required` or `none`."""
+    if given in (None, "auto"):
+        return None
+    if given in ("none", "required"):
+        return str(given)
+    named = given if isinstance(given, dict) and given.get("type") == "function" else {}
+    inner = named.get("function")
+    name = inner.get("name") if isinstance(inner, dict) else named.get("name")
+    if not isinstance(name, str) or not name:
+        raise bad_request("tool_choice is 'auto', 'none', 'required' or a function.")
+    return name
 
 
 def approvals_of(items: Input) -> Mapping[str, ToolCallResume]:
@@ -54,7 +96,7 @@ def approvals_of(items: Input) -> Mapping[str, ToolCallResume]:
     answers = [item for item in given if item.type == "mcp_approval_response"]
     found: dict[str, ToolCallResume] = {}
     for item in answers:
-        name, answer = item.approval_request_id, _approval(item)
+        name, answer = item.approval_request_id or "", _approval(item)
         if found.setdefault(name, answer) != answer:
             raise bad_request(f"There are two answers to approval '{name}', which differ.")
     return found
@@ -64,7 +106,7 @@ def _approval(item: Item) -> ToolCallResume:
     if item.approve is None:
         raise bad_request(f"Approval '{item.approval_request_id}': `approve` must be a boolean.")
     action = DecisionAction.RESUME if item.approve else DecisionAction.CANCEL
-    result = {"approved": item.approve, "reason": item.reason}
+    result = {"approved": bool(item.approve), "reason": item.reason}
     told = ToolCallResume(decision_id="", action=action, result=result, reason=item.reason)
     return msgspec.structs.replace(told, remember=remember_of(item.remember))
 
@@ -75,9 +117,13 @@ def _messages(items: Sequence[Item]) -> Iterator[Message]:
             case "function_call", _:
                 yield assistant((), [_call(item.call_id, item.name, item.arguments)])
             case "function_call_output", _:
-                yield tool_answer(item.call_id, _only_text(item.output))
+                yield tool_answer(item.call_id or "", _only_text(item.output))
+            case "mcp_call", _ if item.id:
+                # The agent's own tools: what they did belongs to the history that comes back.
+                yield assistant((), [_call(item.id, item.name, item.arguments)])
+                yield tool_answer(item.id, _only_text(item.output) or _fault(item.error))
             case "message", "tool":
-                yield tool_answer(item.tool_call_id, _only_text(item.content))
+                yield tool_answer(item.tool_call_id or "", _only_text(item.content))
             case "message", role if role in _ROLES:
                 asked = [(it.id, it.function or it) for it in item.tool_calls or ()]
                 calls = tuple(_call(id_, it.name, it.arguments) for id_, it in asked)
@@ -95,12 +141,21 @@ def _frontend_tool(tool: Tool) -> tools.ToolDescriptor:
     return tools.ToolDescriptor(id=given.name, name=given.name, description=about, parameters=takes)
 
 
-def _call(call_id: str, name: str, arguments: str) -> ToolCall:
+def is_own_call(call_id: str | None) -> bool:
+    """Whether a call is one of the agent's own tools, as the history of a client names it."""
+    return (call_id or "").startswith("mcp_")
+
+
+def _fault(error: Any) -> str:
+    return "" if error is None else as_text(error)
+
+
+def _call(call_id: str | None, name: str | None, arguments: str | None) -> ToolCall:
     try:
         decoded = msgspec.json.decode(arguments or "{}")
     except msgspec.DecodeError as error:
         raise bad_request(f"The arguments of call '{call_id}' are no JSON: {error}") from error
-    return ToolCall(id=call_id, name=name, arguments=decoded)
+    return ToolCall(id=call_id or "", name=name or "", arguments=decoded)
 
 
 def _only_text(content: Content) -> str:
@@ -119,7 +174,7 @@ def _blocks(content: Content) -> tuple[ContentBlock, ...]:
 def _block(part: Part) -> ContentBlock:
     match part.type:
         case "text" | "input_text" | "output_text" | "refusal":
-            return Text(text=part.text or part.refusal)
+            return Text(text=part.text or part.refusal or "")
         case "image_url" | "input_image":
             shown = part.image_url
             return _file(shown.url if isinstance(shown, Media) else shown, "image/png", "image")

@@ -7,6 +7,7 @@ import msgspec
 
 from awaken.contracts import content, dispatch, messages, queries, runs
 from awaken.contracts import events as ev
+from awaken.contracts.identity import RunMode
 from awaken.contracts.record import Record
 from awaken.transport.asgi import Reply, as_json
 from awaken.transport.problems import Problem
@@ -14,13 +15,13 @@ from awaken.transport.routes import Call
 from awaken.transport.sse import EventStreamReply
 
 from .answer import Activation, is_last
-from .decode import approvals_of, request_of
+from .decode import Options, approvals_of, request_of
+from .previous import EVENTS_MAX, Previous, find_previous
 from .responses_encoder import ResponsesEncoder
 from .starting import begin, named_thread, thread_header
-from .wire import CreateResponse, bad_request
+from .wire import CreateResponse, Format, bad_request
 
 CANCEL_MS = 10_000
-EVENTS_MAX = 1_000_000
 _ECHOED = ("instructions", "max_output_tokens", "temperature", "top_p", "previous_response_id")
 _ID = re.compile(r"resp_(.+?)(?:~([0-9]{1,15}))?", re.DOTALL)
 
@@ -37,10 +38,14 @@ async def create_response(call: Call) -> Reply:
     """Ask an agent."""
     body: CreateResponse = call.body
     effort = body.reasoning.effort if body.reasoning else None
-    thread_id = await _thread_id(call, body)
-    asked = request_of(body, thread_id, body.input, body.max_output_tokens, effort)
+    format_ = body.text.format if body.text else None
+    thread_id, previous = await _place(call, body)
+    options = Options(body.max_output_tokens, effort, format_)
+    asked = request_of(body, thread_id, body.input, options)
     mode = dispatch.InputMode.QUEUE if body.background else dispatch.InputMode.INTERRUPT
-    begun, after = await begin(call, asked, approvals_of(body.input), body.instructions or "", mode)
+    begun, after = await begin(
+        call, asked, approvals_of(body.input), body.instructions or "", mode, previous
+    )
     frame = {
         "id": f"resp_{begun.run_id}" if after is None else f"resp_{begun.run_id}~{after}",
         "model": body.model,
@@ -50,8 +55,11 @@ async def create_response(call: Call) -> Reply:
         "conversation": {"id": begun.thread_id} if body.conversation else None,
         "background": bool(body.background),
         "tools": [msgspec.to_builtins(tool) for tool in body.tools or ()],
+        "tool_choice": "auto" if body.tool_choice is None else body.tool_choice,
+        "text": {"format": _echoed(format_)},
     }
     encoder = ResponsesEncoder(frame, begun.run_id)
+    encoder.is_formed = asked.output_schema is not None
     headers = thread_header(begun.thread_id)
     answer = Activation(begun.stream, is_later=after is not None)
     if body.stream:
@@ -108,15 +116,23 @@ async def list_input_items(call: Call) -> Reply:
     return as_json({"object": "list", "data": items, **listed})
 
 
-async def _thread_id(call: Call, body: CreateResponse) -> str | None:
+async def _place(call: Call, body: CreateResponse) -> tuple[str | None, Previous | None]:
+    """The thread that the request names, or the response that it goes on from."""
     named = body.conversation
     if body.previous_response_id is None:
         known = named.get("id", "") if isinstance(named, dict) else named
-        return named_thread(call) if known is None else known
+        return named_thread(call) if known is None else known, None
     if named is not None:
         raise bad_request("Send previous_response_id or conversation, not both.")
-    run_id, _ = _parsed(body.previous_response_id)
-    return (await call.view.run(run_id)).thread_id
+    return None, await find_previous(call, *_parsed(body.previous_response_id))
+
+
+def _echoed(wanted: Format | None) -> dict[str, Any]:
+    """The form of the answer, with the fields that the API has for it."""
+    if wanted is None or wanted.type != "json_schema":
+        return {"type": "text" if wanted is None else wanted.type}
+    shown = {"type": wanted.type, "name": wanted.name, "schema": wanted.schema}
+    return shown | {"description": wanted.description, "strict": wanted.strict}
 
 
 async def _found(call: Call) -> tuple[runs.RunRecord, int | None]:
@@ -153,6 +169,7 @@ async def _snapshot(call: Call, run: runs.RunRecord, after: int | None) -> Reply
 def _encoder(call: Call, run: runs.RunRecord, since: int = -1) -> ResponsesEncoder:
     response_id, created = call.path["response_id"], run.created_at // 1000
     frame = {"id": response_id, "model": run.agent_id, "created_at": created}
+    frame |= {"background": run.run_mode is RunMode.BACKGROUND}
     return ResponsesEncoder(frame, run.run_id, since)
 
 

@@ -19,7 +19,7 @@ Item = dict[str, Any]
 
 _BLANK: Item = {
     "object": "response", "error": None, "incomplete_details": None, "parallel_tool_calls": True,
-    "tool_choice": "auto", "tools": [], "store": True,
+    "tool_choice": "auto", "tools": [], "store": True, "text": {"format": {"type": "text"}},
 }  # fmt: skip
 """What every response has, unless it has something else."""
 
@@ -81,9 +81,11 @@ class ResponsesEncoder(AnswerEncoder):
         self._emit("response.in_progress", response=self.document())
 
     def _begin_step(self, _: ev.StepStart) -> None:
-        self._step = (len(self._output), self._number)
+        self._step, self.held = (len(self._output), self._number), ""
 
     def _say(self, event: TextDelta | ReasoningDelta) -> None:
+        if self.holds(event):
+            return
         kind = _TEXTS[type(event)]
         if self._open is None or self._open[0] is not kind:
             self._close()
@@ -163,6 +165,7 @@ class ResponsesEncoder(AnswerEncoder):
 
     def _reset(self, _: ev.StreamReset) -> None:
         self._close("incomplete")
+        self.held = ""
         kept, self._number = self._step
         del self._output[kept:]
         self._after = -1
@@ -170,8 +173,10 @@ class ResponsesEncoder(AnswerEncoder):
     def _finish(self, event: ev.RunFinish) -> None:
         if self._status == "queued":
             self._begin()
-        self._close("incomplete")
+        if (text := self.fitting(event.termination)) is not None:
+            self._say(text)
         self._status, self._why = ending_of(event.termination)
+        self._close("completed" if self._status == "completed" else "incomplete")
         name = "incomplete" if self._status == "cancelled" else self._status
         self._emit(f"response.{name}", response=self.document())
 

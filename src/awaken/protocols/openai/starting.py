@@ -1,10 +1,10 @@
 """From a request to a run, and which thread it is for.
 
-In both APIs: the one that it names (`previous_response_id`, `conversation`, `X-Thread-Id`), where
-only what comes after the last answer is new; else that of the waiting run whose calls it answers,
-for call ids end with `~` and the run's id; else a new one, which begins with the history that the
-client sends. A run that waits takes all its answers at once, or none. Each reply names its thread
-in `X-Thread-Id`. Everything is stored, whatever `store` says.
+The one that it names (`conversation`, `X-Thread-Id`), where only what comes after the last answer
+is new; with `previous_response_id` that of the response, or a branch; else that of the waiting run
+whose calls it answers, for call ids end with `~` and the run's id; else a new one, which begins
+with the client's history. A run that waits takes all its answers at once, or none. Each reply names
+its thread in `X-Thread-Id`. Everything is stored, whatever `store` says.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,15 +16,19 @@ from msgspec.structs import replace
 
 from awaken.contracts import errors, lifecycle, queries
 from awaken.contracts.dispatch import InputMode
+from awaken.contracts.identity import RunMode
 from awaken.contracts.messages import Message, Role, system
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.suspension import Asks, Ticket, ToolCallResume
 from awaken.contracts.threads import Thread
+from awaken.runtime.forking import Fork
 from awaken.services.view import StartedRun
 from awaken.transport.problems import Problem
 from awaken.transport.routes import Call
 
-from .answer import outside_id
+from .answer import inside_id, outside_id
+from .decode import is_own_call
+from .previous import Previous, last_message
 from .wire import bad_request
 
 Answers = Mapping[str, ToolCallResume]
@@ -45,7 +49,12 @@ def named_thread(call: Call) -> str | None:
 
 
 async def begin(
-    call: Call, asked: RunRequest, approvals: Answers, instructions: str, mode: InputMode
+    call: Call,
+    asked: RunRequest,
+    approvals: Answers,
+    instructions: str,
+    mode: InputMode,
+    previous: Previous | None = None,
 ) -> Begun:
     """Start a run now or queue it, or let one go on that waits for the answers.
 
@@ -59,6 +68,17 @@ async def begin(
     history, results, fresh = _divided(asked.messages)
     outputs = {it.tool_call_id or "": _output(it) for it in results}
     answers = {**outputs, **approvals}
+    if previous is not None:
+        if previous.waits:
+            with suppress(errors.AlreadyDecided, errors.InvalidResume):
+                return await _go_on(call, previous.run, (outputs, approvals), fresh)
+        if not (fresh or results):
+            raise bad_request("There is nothing new.")
+        if instructions and not await _is_told(call, previous.thread.id, instructions):
+            fresh = [system(instructions), *fresh]
+        asked = replace(asked, messages=tuple(fresh))
+        given = {inside_id(it.tool_call_id or ""): it.text for it in results}
+        return await _continue(call, asked, previous, given, mode)
     thread = None if asked.thread_id is None else await view.find_thread(asked.thread_id)
     waiting = await _waiting(call, thread, answers if asked.thread_id is None else ())
     if waiting is not None:
@@ -72,19 +92,44 @@ async def begin(
     if instructions and not (thread and await _is_told(call, thread.id, instructions)):
         fresh = [system(instructions), *fresh]
     asked = replace(asked, messages=tuple(fresh))
+    return await _start(call, asked, mode), None
+
+
+async def _continue(
+    call: Call, asked: RunRequest, previous: Previous, answers: Mapping[str, str], mode: InputMode
+) -> Begun:
+    """Go on with the thread where nothing came after the response, else with a branch of it."""
+    view, thread = call.view, previous.thread
+    if previous.is_newest and not answers and mode is not InputMode.QUEUE:
+        here = replace(asked, thread_id=thread.id, expected_messages=thread.message_count)
+        # Another request may go on from the same response at this very moment.
+        with suppress(errors.ThreadBusy, errors.VersionConflict):
+            return await view.start(here, when_busy=None), None
+    end = await last_message(call, previous)
+    branch = await view.fork(thread.id, Fork(at=end, answers=answers))
+    return await _start(call, replace(asked, thread_id=branch.id), mode), None
+
+
+async def _start(call: Call, asked: RunRequest, mode: InputMode) -> StartedRun:
+    view = call.view
     if mode is not InputMode.QUEUE:
-        return await view.start(asked), None
-    receipt = await view.send(asked, mode)
+        return await view.start(asked)
+    receipt = await view.send(replace(asked, run_mode=RunMode.BACKGROUND), mode)
     stream = await view.follow_run(receipt.run_id)
-    return StartedRun(run_id=receipt.run_id, thread_id=receipt.thread_id, stream=stream), None
+    return StartedRun(run_id=receipt.run_id, thread_id=receipt.thread_id, stream=stream)
 
 
 def _divided(messages: Sequence[Message]) -> tuple[list[Message], ...]:
     """The history up to the last answer, then the results and the messages that are new."""
-    end = max((at for at, it in enumerate(messages, 1) if it.role is Role.ASSISTANT), default=0)
+    end = max((at for at, it in enumerate(messages, 1) if _is_past(it)), default=0)
     results = [it for it in messages[end:] if it.role is Role.TOOL]
     fresh = [it for it in messages[end:] if it.role is not Role.TOOL]
     return list(messages[:end]), results, fresh
+
+
+def _is_past(message: Message) -> bool:
+    is_own_result = message.role is Role.TOOL and is_own_call(message.tool_call_id)
+    return message.role is Role.ASSISTANT or is_own_result
 
 
 def _output(message: Message) -> ToolCallResume:

@@ -26,8 +26,8 @@ class Part(Media, frozen=True, kw_only=True):
     """A part of a message's content, in either API."""
 
     type: str
-    text: str = ""
-    refusal: str = ""
+    text: str | None = None
+    refusal: str | None = None
     image_url: str | Media | None = None
     file_url: str | None = None
     file: Media | None = None
@@ -55,22 +55,27 @@ class Tool(Function, frozen=True, kw_only=True):
 
 
 class Item(Record, frozen=True, kw_only=True):
-    """One item of a Responses input, or one message of a chat."""
+    """One item of a Responses input, or one message of a chat.
+
+    Clients send back what they got, also fields that are null.
+    """
 
     type: str = "message"
-    role: str = "user"
+    id: str | None = None
+    role: str | None = "user"
     content: Content = None
-    call_id: str = ""
-    name: str = ""
-    arguments: str = ""
+    call_id: str | None = None
+    name: str | None = None
+    arguments: str | None = None
     output: Content = None
-    approval_request_id: str = ""
+    error: Any = None
+    approval_request_id: str | None = None
     approve: bool | None = None
     remember: Any = None
     """Whether the approval holds for later calls as well; our own addition."""
     reason: str | None = None
     tool_calls: tuple[Tool, ...] | None = None
-    tool_call_id: str = ""
+    tool_call_id: str | None = None
 
 
 Input = str | tuple[Item, ...]
@@ -84,10 +89,20 @@ class Reasoning(Record, frozen=True, kw_only=True):
     effort: Effort | None = None
 
 
-class Format(Record, frozen=True, kw_only=True):
-    """The form of an answer, which is the agent's: it can only be text."""
+class SchemaFormat(Record, frozen=True, kw_only=True):
+    """A JSON Schema for an answer."""
 
-    type: Literal["text"] = "text"
+    name: str = "answer"
+    description: str | None = None
+    schema: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class Format(SchemaFormat, frozen=True, kw_only=True):
+    """The form of an answer; chat puts the schema one level deeper."""
+
+    type: Literal["text", "json_object", "json_schema"] = "text"
+    json_schema: SchemaFormat | None = None
 
 
 class TextOptions(Record, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ from awaken.contracts.model_errors import InvalidRequest
 from awaken.providers.http.call_ids import CLAUDE_IDS
 from awaken.providers.http.claude import claude_thinking, is_loop_unreasoned
 from awaken.providers.http.options import put_options
-from awaken.providers.http.schemas import NO_PARAMETERS, strict_schema
+from awaken.providers.http.schemas import NO_PARAMETERS, is_any_object, strict_schema
 from awaken.providers.http.turns import notice
 
 ORIGIN = "anthropic"
@@ -55,13 +55,21 @@ def parameters(
     if overrides.top_p is not None:
         body["top_p"] = overrides.top_p
     body.update(reasoning)
-    if request.output_schema is not None:
+    if request.tool_choice is not None and not (reasoning and request.tool_choice != "none"):
+        # A model that thinks cannot be made to call a tool.
+        body["tool_choice"] = _choice(request.tool_choice)
+    if request.output_schema is not None and not is_any_object(request.output_schema):
         form = {"type": "json_schema", "schema": strict_schema(request.output_schema)}
         body["output_config"] = {**body.get("output_config", {}), "format": form}
     if marker is not None:
         body["cache_control"] = marker
     put_options(body, overrides.provider_options, _RESERVED)
     return body
+
+
+def _choice(wanted: str) -> dict[str, str]:
+    kinds = {"none": {"type": "none"}, "required": {"type": "any"}}
+    return kinds.get(wanted) or {"type": "tool", "name": wanted}
 
 
 def _reasoning(

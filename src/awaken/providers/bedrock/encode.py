@@ -30,7 +30,7 @@ from awaken.providers.http.call_ids import CLAUDE_IDS
 from awaken.providers.http.claude import claude_thinking, is_loop_unreasoned
 from awaken.providers.http.codec import WireRequest
 from awaken.providers.http.encoded import EncodedMessages, EncodedParts
-from awaken.providers.http.schemas import NO_PARAMETERS, strict_schema
+from awaken.providers.http.schemas import NO_PARAMETERS, is_any_object, strict_schema
 from awaken.providers.http.turns import FIRST_WORDS, distinct_calls, in_call_order, joined_turns
 
 from .decode import ORIGIN, REDACTED
@@ -81,8 +81,9 @@ class ConverseEncoder:
 
     def _body(self, request: InferenceRequest) -> bytes:
         options = dict((request.overrides or InferenceOverride()).provider_options or {})
-        choice = options.pop("toolChoice", None)
-        is_native = self._enforces_schema and request.output_schema is not None
+        choice = options.pop("toolChoice", None) or _choice(request.tool_choice)
+        is_known = request.output_schema is not None and not is_any_object(request.output_schema)
+        is_native = self._enforces_schema and is_known
         fields = _settings(request, options, is_native=is_native)
         if system := _system(request, is_native=is_native):
             fields["system"] = system
@@ -105,6 +106,13 @@ class ConverseEncoder:
         said = zip(reversed(messages), reversed(pieces), strict=True)
         last = next(message for message, (_, blocks) in said if blocks)
         return turns[:-2] + _CACHE_BYTES + b"]}" if _may_mark(last) else turns
+
+
+def _choice(wanted: str | None) -> _Fields | None:
+    """Converse has no word for none: the model is trusted with that."""
+    if wanted is None or wanted == "none":
+        return None
+    return {"any": {}} if wanted == "required" else {"tool": {"name": wanted}}
 
 
 def _caches(request: InferenceRequest) -> str:

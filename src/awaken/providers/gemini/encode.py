@@ -31,7 +31,7 @@ from awaken.contracts.model_errors import InvalidRequest
 from awaken.contracts.record import Record
 from awaken.providers.http.call_ids import call_ids
 from awaken.providers.http.options import put_options
-from awaken.providers.http.schemas import NO_PARAMETERS
+from awaken.providers.http.schemas import NO_PARAMETERS, is_any_object
 from awaken.providers.http.turns import notice
 
 ORIGIN = "gemini"
@@ -80,10 +80,18 @@ def parameters(request: InferenceRequest, system: Iterable[str]) -> dict[str, An
     body: dict[str, Any] = {}
     if config := _generation(request, overrides):
         body["generationConfig"] = config
+    if request.tool_choice is not None:
+        body["toolConfig"] = {"functionCallingConfig": _choice(request.tool_choice)}
     put_options(body, overrides.provider_options, _RESERVED)
     if parts := [{"text": text} for text in system if text]:
         body["systemInstruction"] = {"parts": parts}
     return body
+
+
+def _choice(wanted: str) -> dict[str, Any]:
+    if wanted in ("none", "required"):
+        return {"mode": "NONE" if wanted == "none" else "ANY"}
+    return {"mode": "ANY", "allowedFunctionNames": [wanted]}
 
 
 def _generation(request: InferenceRequest, overrides: InferenceOverride) -> dict[str, Any]:
@@ -96,7 +104,8 @@ def _generation(request: InferenceRequest, overrides: InferenceOverride) -> dict
         config["maxOutputTokens"] = overrides.max_tokens
     if request.output_schema is not None:
         config["responseMimeType"] = "application/json"
-        config["responseJsonSchema"] = request.output_schema
+        if not is_any_object(request.output_schema):
+            config["responseJsonSchema"] = request.output_schema
     if overrides.reasoning_effort is not None:
         config["thinkingConfig"] = _thinking_config(
             overrides.reasoning_effort, request.upstream_model

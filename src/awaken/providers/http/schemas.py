@@ -19,6 +19,11 @@ _OBJECTS = ("additionalProperties", "properties", "required")
 _ENFORCED = frozenset((*_TYPES, *_LIMITS, *_OBJECTS, "$defs", "description", "items", "title"))
 
 
+def is_any_object(schema: dict[str, Any] | None) -> bool:
+    """Whether every JSON object is said to fit: vendors have another word for that."""
+    return schema == {"type": "object", "additionalProperties": True}
+
+
 def strict_schema(schema: Any) -> Any:
     """The schema in the words that Claude enforces; all others become part of the description.
 

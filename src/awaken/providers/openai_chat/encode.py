@@ -28,7 +28,7 @@ from awaken.contracts.record import StrictRecord
 from awaken.providers.http.call_ids import OPENAI_IDS, call_ids
 from awaken.providers.http.efforts import is_openai, openai_word
 from awaken.providers.http.options import put_options
-from awaken.providers.http.schemas import NO_PARAMETERS, is_closed
+from awaken.providers.http.schemas import NO_PARAMETERS, is_any_object, is_closed
 
 from .decode import ORIGIN
 from .details import details_of
@@ -71,6 +71,7 @@ def parameters(request: InferenceRequest, options: ChatOptions) -> dict[str, Any
         options.max_tokens_field: asked.max_tokens,
         "reasoning_effort": openai_word(asked.reasoning_effort, model, options.efforts),
         "response_format": _format(request.output_schema, model),
+        "tool_choice": _choice(request.tool_choice),
     }
     head = {name: value for name, value in wanted.items() if value is not None}
     put_options(head, asked.provider_options, _RESERVED)
@@ -80,9 +81,17 @@ def parameters(request: InferenceRequest, options: ChatOptions) -> dict[str, Any
 def _format(schema: dict[str, Any] | None, model: str) -> dict[str, Any] | None:
     if schema is None:
         return None
+    if is_any_object(schema):
+        return {"type": "json_object"}
     # Some servers refuse the word for models of their own.
     strict = {"strict": True} if is_openai(model) and is_closed(schema) else {}
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, **strict}}
+
+
+def _choice(wanted: str | None) -> str | dict[str, Any] | None:
+    if wanted in (None, "none", "required"):
+        return wanted
+    return {"type": "function", "function": {"name": wanted}}
 
 
 def encode_tools(tools: tuple[ModelTool, ...]) -> bytes:

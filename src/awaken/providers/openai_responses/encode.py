@@ -27,7 +27,7 @@ from awaken.contracts.record import StrictRecord
 from awaken.providers.http.call_ids import OPENAI_IDS
 from awaken.providers.http.efforts import openai_word, reasons
 from awaken.providers.http.options import put_options
-from awaken.providers.http.schemas import NO_PARAMETERS, is_closed
+from awaken.providers.http.schemas import NO_PARAMETERS, is_any_object, is_closed
 
 from .kept import ORIGIN, Kept, kept_of
 
@@ -69,6 +69,7 @@ def parameters(request: InferenceRequest, options: ResponsesOptions) -> dict[str
             openai_word(asked.reasoning_effort, model, options.efforts), options
         ),
         "text": _format(request.output_schema),
+        "tool_choice": _choice(request.tool_choice),
     }
     head = {name: value for name, value in wanted.items() if value is not None}
     put_options(head, asked.provider_options, _RESERVED)
@@ -85,8 +86,16 @@ def _reasoning_of(word: str | None, options: ResponsesOptions) -> _Item | None:
 def _format(schema: dict[str, Any] | None) -> _Item | None:
     if schema is None:
         return None
+    if is_any_object(schema):
+        return {"format": {"type": "json_object"}}
     form = {"type": "json_schema", "name": "answer", "schema": schema}
     return {"format": {**form, "strict": True} if is_closed(schema) else form}
+
+
+def _choice(wanted: str | None) -> str | _Item | None:
+    if wanted in (None, "none", "required"):
+        return wanted
+    return {"type": "function", "name": wanted}
 
 
 def encode_tools(tools: tuple[ModelTool, ...]) -> bytes:

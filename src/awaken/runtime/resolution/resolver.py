@@ -3,17 +3,19 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from awaken.authoring.delegates import AgentTool, description_of
 from awaken.authoring.frontend import FrontEndTool
 from awaken.authoring.json_schemas import JsonSchema
-from awaken.authoring.output import OutputType
+from awaken.authoring.output import OutputType, SchemaOutput
 from awaken.contracts.backends import ExecutionBackend, ExecutionBackendFactory
 from awaken.contracts.decision_errors import FrontendToolConflict
 from awaken.contracts.errors import (
     DuplicateRegistration,
     InvalidInput,
     InvalidPluginConfig,
+    InvalidSpec,
     UnknownAgent,
     UnknownReference,
 )
@@ -94,6 +96,22 @@ class ResolvedAgent:
         return replace(
             self, tools=tools, model_tools=_model_tools(tools), tool_ids=tuple(sorted(tools))
         )
+
+    def with_output(self, schema: dict[str, Any] | None) -> "ResolvedAgent":
+        """Return the agent with the output that a request wants, if it wants one."""
+        return self if schema is None else replace(self, output=check_output(schema))
+
+
+def check_output(schema: dict[str, Any]) -> SchemaOutput:
+    """The output that a request wants.
+
+    Raises:
+        InvalidInput: It is no schema that can be checked.
+    """
+    try:
+        return SchemaOutput(schema)
+    except InvalidSpec as error:
+        raise InvalidInput(what="output_schema", problem=str(error)) from error
 
 
 def check_frontend_tools(agent: ResolvedAgent, descriptors: Iterable[ToolDescriptor]) -> None:

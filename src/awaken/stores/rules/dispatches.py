@@ -155,6 +155,7 @@ def ended(dispatch: RunDispatch, release: Release, now: int) -> RunDispatch:
         dispatch,
         status=release.status,
         last_error=release.error or dispatch.last_error,
+        taken_by=release.taken_by or dispatch.taken_by,
         claim_token=None,
         claimed_by=None,
         lease_until=None,

@@ -67,6 +67,8 @@ class ThreadHead:
             tenant_id=shown.tenant_id,
             resource_id=shown.resource_id,
             parent_thread_id=shown.parent_thread_id,
+            forked_from=shown.forked_from,
+            newest_branch=shown.newest_branch,
             metadata=ThreadMetadata(
                 created_at=metadata.created_at,
                 updated_at=self.updated_at,

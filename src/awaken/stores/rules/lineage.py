@@ -7,7 +7,7 @@ import msgspec
 from awaken.contracts.errors import InvalidRecord
 from awaken.contracts.identity import present
 from awaken.contracts.storage import Commit
-from awaken.contracts.threads import Thread, ThreadMetadata
+from awaken.contracts.threads import NewestBranch, Thread, ThreadMetadata
 
 Parents = Mapping[str, str | None]
 """The parent of each thread; a thread that is not in it does not exist."""
@@ -47,6 +47,8 @@ def edited(parents: Parents, old: Thread, new: Thread) -> Thread:
         old,
         resource_id=new.resource_id,
         parent_thread_id=new.parent_thread_id,
+        forked_from=new.forked_from if created_at is None else old.forked_from,
+        newest_branch=_newest(old.newest_branch, new.newest_branch),
         metadata=ThreadMetadata(
             created_at=new.metadata.created_at if created_at is None else created_at,
             updated_at=new.metadata.updated_at,
@@ -54,6 +56,16 @@ def edited(parents: Parents, old: Thread, new: Thread) -> Thread:
             custom=new.metadata.custom,
         ),
     )
+
+
+def _newest(old: NewestBranch | None, new: NewestBranch | None) -> NewestBranch | None:
+    """The branch with the higher number; of two that came at once always the same one.
+
+    An edit that was made from a stale copy of the thread changes nothing.
+    """
+    if old is None or new is None:
+        return old or new
+    return max(old, new, key=lambda it: (it.number, it.thread_id))
 
 
 def tenant_of(commit: Commit) -> str | None:

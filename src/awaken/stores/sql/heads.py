@@ -5,13 +5,20 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.runs import RunRecord
-from awaken.contracts.threads import Thread, ThreadMetadata
+from awaken.contracts.threads import ForkPoint, NewestBranch, Thread, ThreadMetadata
 from awaken.stores.rules.head import HeldClaim, OpenCalls, ThreadHead
 from awaken.stores.rules.lineage import blank_thread
 
 from . import rows
 from .blobs import tied
 from .session import Row, Session
+
+
+class _Branching(msgspec.Struct, array_like=True, frozen=True, kw_only=False, gc=False):
+    """Where a thread comes from, and where it goes on; most threads have none of it."""
+
+    forked_from: ForkPoint | None
+    newest_branch: NewestBranch | None
 
 
 class _Shown(msgspec.Struct, array_like=True, frozen=True, kw_only=False, gc=False):
@@ -26,6 +33,7 @@ class _Shown(msgspec.Struct, array_like=True, frozen=True, kw_only=False, gc=Fal
     live_tickets: tuple[str, ...] = ()
     run_count: int = 0
     has_checkpoint: bool = False
+    branching: _Branching | None = None
 
 
 _SHOWN = msgspec.json.Decoder(_Shown)
@@ -83,6 +91,7 @@ class StoredHead(ThreadHead):
             tuple(self.live_tickets),
             self.run_count,
             self.has_checkpoint,
+            _branching(shown),
         )
         counts = (self.version, self.message_count, self.event_seq)
         return tied(rows.packed(kept), shown.id, *counts, self.updated_at, shown.latest_run_id)
@@ -178,16 +187,25 @@ def _shown(row: Row) -> _Shown:
     return rows.unpacked(row[8], _SHOWN, f"Thread '{row[16]}'", *beside)
 
 
+def _branching(thread: Thread) -> _Branching | None:
+    if thread.forked_from is None and thread.newest_branch is None:
+        return None
+    return _Branching(thread.forked_from, thread.newest_branch)
+
+
 def _blank(thread_id: str) -> bytes:
     return tied(rows.packed(_Shown()), thread_id, 0, 0, 0, None, None)
 
 
 def _thread(row: Row, shown: _Shown) -> Thread:
+    branching = shown.branching
     return Thread(
         id=row[16],
         tenant_id=row[18],
         resource_id=row[6],
         parent_thread_id=row[7],
+        forked_from=None if branching is None else branching.forked_from,
+        newest_branch=None if branching is None else branching.newest_branch,
         metadata=ThreadMetadata(
             created_at=shown.created_at,
             updated_at=row[5],

@@ -7,6 +7,7 @@ A new store is done when `await check(store)` passes for each of `STORE_CHECKS` 
 """
 
 from . import (
+    branches,
     checkpoints,
     claiming,
     commits,
@@ -43,6 +44,7 @@ STORE_CHECKS: tuple[StoreCheck, ...] = (
     *tickets.CHECKS,
     *decisions.CHECKS,
     *threads.CHECKS,
+    *branches.CHECKS,
     *tenants.CHECKS,
     *listings.CHECKS,
     *events.CHECKS,

@@ -54,6 +54,15 @@ async def a_release_can_supersede_a_dispatch(store: Store) -> None:
     assert over.status is DispatchStatus.SUPERSEDED
 
 
+async def a_release_can_name_the_run_that_had_the_input(store: Store) -> None:
+    """The same input came twice: whoever waits for the second hears of the run of the first."""
+    await queue(store, "d-1")
+    await claim(store)
+    over = await store.release("d-1", "token-1", Release(taken_by="another-run"))
+    assert (over.status, over.taken_by) == (DispatchStatus.ACKED, "another-run")
+    assert await find(store, "d-1") == over
+
+
 async def a_release_must_be_an_end(store: Store) -> None:
     """Queued, claimed or cancelled is no end of an execution; the claim stays."""
     await queue(store, "d-1")
@@ -220,6 +229,7 @@ CHECKS = (
     a_release_ends_the_delivery,
     a_release_can_bury_a_dispatch,
     a_release_can_supersede_a_dispatch,
+    a_release_can_name_the_run_that_had_the_input,
     a_release_must_be_an_end,
     a_stale_token_releases_nothing,
     what_does_not_exist_cannot_be_released,

@@ -1,0 +1,46 @@
+"""What a runtime does with whole threads."""
+
+from awaken.contracts.errors import InvalidInput
+from awaken.contracts.threads import Thread
+from awaken.runtime.engine import RunEngine
+from awaken.runtime.forking import Fork, fork_thread
+
+from .arguments import check_optional_text, check_text
+
+
+class ThreadCalls:
+    """The part of a runtime that changes threads outside of their runs."""
+
+    _engine: RunEngine
+
+    async def fork(
+        self, thread_id: str, *, at: str | None = None, before: str | None = None
+    ) -> Thread:
+        """Make a thread that begins with what another one said, up to and with message `at`.
+
+        With `before` up to the message before that one; without both, with everything. The other
+        thread stays as it is. Past values of its state are not kept: a branch has the newest.
+
+        Raises:
+            InvalidInput: Both were given.
+            UnknownThread: There is no such thread.
+            RecordNotFound: It has no such message.
+        """
+        check_text("thread_id", thread_id)
+        check_optional_text("at", at)
+        check_optional_text("before", before)
+        if at is not None and before is not None:
+            raise InvalidInput(what="fork", problem="give `at` or `before`, not both")
+        engine, services = self._engine, self._engine.services
+        fork = Fork(at=at, before=before)
+        return await fork_thread(engine.store, services.clock, services.ids, thread_id, fork)
+
+    async def undo_compaction(self, thread_id: str) -> bool:
+        """Have the whole history of a thread sent again; returns whether any was left out.
+
+        Raises:
+            ThreadBusy: A run of the thread executes here.
+            ThreadClaimed: One executes in another process.
+        """
+        check_text("thread_id", thread_id)
+        return await self._engine.undo_compaction(thread_id)

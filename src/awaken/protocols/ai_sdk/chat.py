@@ -1,0 +1,176 @@
+"""One turn of a chat: what is new, what was decided, what is to be answered anew.
+
+`regenerate` and a message that was changed go on with a branch of the thread, which the chat's id
+names from then on. What the thread had stays readable under the thread's own id.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from awaken.contracts.identity import Adapter, present
+from awaken.contracts.messages import Message, MessageRecord
+from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, at_cursor
+from awaken.contracts.runs import RunRequest
+from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.threads import Thread
+from awaken.services.following import EventStream
+from awaken.services.histories import Copied, ThreadCopy, compare, start_branch
+from awaken.transport.asgi import Header, Reply
+from awaken.transport.problems import Problem
+from awaken.transport.routes import Access, Call
+from awaken.transport.sse import EventStreamReply
+
+from .decode import context_messages, decisions_of, input_messages, tool_descriptors, unseen
+from .encoder import AiSdkEncoder, Calls
+from .wire import ChatRequest, UiMessage
+
+MARK: Header = (b"x-vercel-ai-ui-message-stream", b"v1")
+_ANEW = "regenerate-message"
+
+
+async def chat(call: Call) -> Reply:
+    """Take what is new in a chat, and stream what the agent makes of it."""
+    body: ChatRequest = call.body
+    named = call.path.get("thread_id") or body.thread_id or body.thread_id_alias
+    chat_id = present(named) or present(body.id)
+    thread = await call.view.find_branch(chat_id) if chat_id else None
+    if chat_id is None or thread is None:
+        return await _begin(call, _request(call, chat_id, input_messages(body.messages)), None)
+    copied = [Copied(present(it.id), it.role != "assistant") for it in body.messages]
+    return await _Turn(call, chat_id, thread, await compare(call.view, thread, copied)).take()
+
+
+class _Turn:
+    """A request to a chat that has begun."""
+
+    def __init__(self, call: Call, chat_id: str, thread: Thread, copy: ThreadCopy) -> None:
+        self._call = call
+        self._body: ChatRequest = call.body
+        self._chat_id = chat_id
+        self._thread = thread
+        self._copy = copy
+
+    async def take(self) -> Reply:
+        """Branch, let a run go on, begin one, or show the one that answers already."""
+        call, body, copy = self._call, self._body, self._copy
+        if (changed := await self._changed()) is not None:
+            before, message = changed
+            request = _request(call, self._thread.id, {before: message})
+            return await self._branch(before, request)
+        said = unseen(body.messages, copy.ids, is_all=copy.is_all)
+        news = input_messages(said)
+        request = _request(call, self._thread.id, news)
+        tickets = await call.view.tickets(self._thread.id)
+        if decisions := decisions_of(body.messages, tickets, body.remember):
+            return await self._decide(request, tickets, decisions)
+        if not news:
+            return await self._repeat()
+        if (left_out := copy.first_left_out(is_whole=body.whole_history)) is not None:
+            return await self._branch(left_out.message_id, request)
+        return await _begin(call, request, self._thread, self._branch_id)
+
+    @property
+    def _branch_id(self) -> str:
+        """The thread, where it is another one than the chat's id says."""
+        return "" if self._thread.id == self._chat_id else self._thread.id
+
+    async def _changed(self) -> tuple[str, Message] | None:
+        """The message that is to be answered anew, as it is now; it keeps its id."""
+        body = self._body
+        if body.trigger == _ANEW:
+            asked = await self._stored(_asked_id(body.messages))
+            return None if asked is None else (asked.message_id, _unmarked(asked.message))
+        last = body.messages[-1] if body.messages else None
+        if last is None or last.role == "assistant" or present(body.message_id) != present(last.id):
+            return None
+        known, given = await self._stored(present(last.id)), input_messages([last])
+        if known is None or not given:
+            return None
+        (message,) = given.values()
+        return None if message.content == known.message.content else (known.message_id, message)
+
+    async def _stored(self, message_id: str | None) -> MessageRecord | None:
+        """A message of the thread, also an old one."""
+        if message_id is None or message_id in self._copy.ids or self._copy.is_all:
+            return self._copy.ids.get(message_id or "")
+        query = MessageQuery(limit=LIMIT_MAX, order=Order.DESC)
+        while True:
+            page = await self._call.view.messages(self._thread.id, query)
+            for it in page.items:
+                if it.message_id == message_id:
+                    return it
+            if page.next_cursor is None:
+                return None
+            query = at_cursor(query, page.next_cursor)
+
+    async def _branch(self, before: str, request: RunRequest) -> Reply:
+        view = self._call.view
+        started = await start_branch(view, self._chat_id, self._thread, before, request)
+        return streamed(self._call, started.stream, branch=started.thread_id)
+
+    async def _decide(
+        self,
+        request: RunRequest,
+        tickets: Sequence[Ticket],
+        decisions: Mapping[str, ToolCallResume],
+    ) -> Reply:
+        """Let a run go on with decisions; new messages come after them, in a new UI message."""
+        call = self._call
+        meant = [it for it in tickets if it.ticket_id in decisions]
+        call.check_may_answer(meant, decisions.values())
+        view, run = call.view, await call.view.run(tickets[0].run_id)
+        stream = await view.decide_and_follow(run, decisions, request)
+        if not request.messages:
+            return streamed(call, stream, branch=self._branch_id)
+        stream.before.clear()
+        earlier: Calls = {it.call_id: (it.tool_name, it.arguments) for it in tickets}
+        return streamed(call, stream, earlier, branch=self._branch_id)
+
+    async def _repeat(self) -> Reply:
+        """Show the run that was given what the client sends again."""
+        again = self._copy.repeated()
+        if again is None or again.produced_by_run_id is None:
+            raise Problem(400, "nothing_new", "no new messages or interaction responses")
+        self._call.require(Access.READ)
+        stream = await self._call.view.follow_run(again.produced_by_run_id)
+        return streamed(self._call, stream, branch=self._branch_id)
+
+
+async def _begin(call: Call, request: RunRequest, thread: Thread | None, branch: str = "") -> Reply:
+    if not request.messages:
+        raise Problem(400, "nothing_new", "no new messages or interaction responses")
+    started = await call.view.start(request)
+    # The client begins a new message, also when the run goes on that it has one of.
+    is_same = thread is not None and thread.open_run_id == started.run_id
+    return streamed(call, started.stream, {} if is_same else None, branch=branch)
+
+
+def streamed(
+    call: Call, stream: EventStream, earlier: Calls | None = None, *, branch: str = ""
+) -> Reply:
+    """The stream of a run, in the chunks that the client knows."""
+    asked = call.query.version or (7 if call.headers.get("x-ai-sdk-version") == "7" else 6)
+    return EventStreamReply(stream, AiSdkEncoder(asked, earlier), (MARK,), branch=branch)
+
+
+def _request(call: Call, thread_id: str | None, news: Mapping[str, Message]) -> RunRequest:
+    body: ChatRequest = call.body
+    return RunRequest(
+        thread_id=thread_id,
+        agent_id=present(call.path.get("agent_id") or body.agent_id or body.agent_id_alias),
+        messages=(*context_messages(body.state), *news.values()) if news else (),
+        frontend_tools=tool_descriptors(body.tools),
+        adapter=Adapter.AI_SDK,
+    )
+
+
+def _asked_id(messages: Sequence[UiMessage]) -> str | None:
+    """The id of what was said to the agent last."""
+    ids = (present(it.id) for it in reversed(messages) if it.role != "assistant")
+    return next(ids, None)
+
+
+def _unmarked(message: Message) -> Message:
+    """A stored message as a client would send it."""
+    return msgspec.structs.replace(message, metadata=None)

@@ -1,0 +1,63 @@
+"""Messages that a thread has already: the same message sent twice is the same message.
+
+A client sends its whole history, and two of its requests may overlap. Whichever is admitted later
+finds what the other one brought, and brings only the rest.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from awaken.contracts.errors import UsageError
+from awaken.contracts.messages import Message, Visibility
+from awaken.contracts.runs import RunRequest
+
+Screen = Callable[[Message], Message]
+
+
+class AlreadySaid(UsageError):
+    """The thread has every message of the request; nothing was changed."""
+
+    code = "already_said"
+    template = "Thread '{thread_id}' has message '{message_id}' already; run '{run_id}' answers it."
+    thread_id: str
+    message_id: str
+    run_id: str
+    """The run that was given the message; blank for an imported history."""
+
+
+def without_repeats(
+    request: RunRequest, messages: Sequence[Message], screen: Screen
+) -> tuple[RunRequest, Message | None]:
+    """The request without what the thread has, and such a message if nothing else is left.
+
+    A message with a known id that says something else stays, and is refused by the store.
+    """
+    named = {message.id for message in request.messages}
+    named.discard(None)
+    if not named:
+        return request, None
+    known = {message.id or "": message for message in messages if message.id in named}
+    if not known:
+        return request, None
+    news = tuple(it for it in request.messages if not is_repeat(it, known, screen))
+    if len(news) == len(request.messages):
+        return request, None
+    is_all = all(it.id is None and it.visibility is Visibility.INTERNAL for it in news)
+    said = [known[it.id] for it in request.messages if it.id is not None and it.id in known]
+    left = () if is_all else news
+    return msgspec.structs.replace(request, messages=left), said[-1] if is_all else None
+
+
+def is_repeat(message: Message, known: Mapping[str, Message], screen: Screen) -> bool:
+    """Whether a message is one that the thread has, as it came or as it was screened."""
+    said = known.get(message.id or "")
+    if said is None or said.role is not message.role:
+        return False
+    return said.content in (message.content, screen(message).content)
+
+
+def already_said(thread_id: str, message: Message) -> AlreadySaid:
+    """The refusal of a request that says only what was said."""
+    run_id = message.metadata.run_id if message.metadata is not None else None
+    return AlreadySaid(thread_id=thread_id, message_id=message.id or "", run_id=run_id or "")

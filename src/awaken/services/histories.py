@@ -1,0 +1,120 @@
+"""A client's copy of a conversation beside the thread: what it repeats, and where it leaves it.
+
+Clients send their whole history. When it goes on from an earlier place than the thread does, they
+mean a branch: an answer made anew, or a message changed. When it lacks what was said only a moment
+ago, they have not seen that yet, and nothing of it may be lost.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from awaken.contracts.errors import AwakenError
+from awaken.contracts.messages import MessageRecord, Role, Visibility
+from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, Page
+from awaken.contracts.runs import RunRequest
+from awaken.contracts.storage import DeleteStrategy
+from awaken.contracts.threads import Thread
+from awaken.runtime.forking import Fork
+
+from .view import StartedRun, TenantView
+
+OVERLAP_MS = 2_000
+"""What was said within this time before a request counts as said at the same moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """One message of a client's copy, in order."""
+
+    id: str | None
+    is_input: bool
+    """Whether a user or the system says it."""
+
+
+class ThreadCopy:
+    """A client's messages, compared with the newest messages of its thread."""
+
+    def __init__(
+        self, thread: Thread, copied: Sequence[Copied], page: Page[MessageRecord], now_ms: int
+    ) -> None:
+        self.thread = thread
+        self.ids = {it.message_id: it for it in page.items}
+        """The newest messages of the thread."""
+        self.is_all = not page.has_more
+        """Whether the thread has no other messages."""
+        self._copied = copied
+        self._newest = page.items
+        """The latest first."""
+        self._now_ms = now_ms
+
+    @property
+    def asked(self) -> MessageRecord | None:
+        """The last message of a user or the system in the copy, as the thread has it."""
+        last = next((it.id for it in reversed(self._copied) if it.is_input), None)
+        return self.ids.get(last or "")
+
+    def repeated(self) -> MessageRecord | None:
+        """What the client sends again: its copy ends with a message that the thread has."""
+        return self.asked if self._copied and self._copied[-1].is_input else None
+
+    def is_answer_wanted_anew(self) -> bool:
+        """Whether the copy ends with a message that was answered a while ago."""
+        asked = self.repeated()
+        if asked is None or not self._is_settled(asked):
+            return False
+        following = [it for it in self._newest if it.seq > asked.seq and _is_shown(it)]
+        return bool(following) and following[-1].message.role is Role.ASSISTANT
+
+    def first_left_out(self, *, is_whole: bool = False) -> MessageRecord | None:
+        """What a user said after the last message that both have, a while ago, and is gone here.
+
+        Clients may send nothing but what is new; one that sends its `is_whole` history and has no
+        message of the thread has left out all of it.
+        """
+        ids = {it.id for it in self._copied}
+        common = max((it.seq for id_, it in self.ids.items() if id_ in ids), default=None)
+        if common is None and not (is_whole and self.is_all):
+            return None
+        later = [it for it in reversed(self._newest) if it.seq > (common or 0) and _is_said(it)]
+        return later[0] if later and all(map(self._is_settled, later)) else None
+
+    def _is_settled(self, record: MessageRecord) -> bool:
+        age = self._now_ms - (record.created_at or 0)
+        return self.thread.active_run_id is None and age >= OVERLAP_MS
+
+
+async def compare(view: TenantView, thread: Thread, copied: Sequence[Copied]) -> ThreadCopy:
+    """Compare a client's copy with its thread; only the newest messages are looked at."""
+    query = MessageQuery(limit=LIMIT_MAX, order=Order.DESC)
+    page = await view.messages(thread.id, query)
+    return ThreadCopy(thread, copied, page, view.now_ms())
+
+
+async def start_branch(
+    view: TenantView, chat_id: str, source: Thread, before: str, request: RunRequest
+) -> StartedRun:
+    """Run an agent on a branch that leaves a thread before a message; the chat goes on there.
+
+    Raises:
+        AwakenError: The request cannot be served; the chat stays where it is.
+    """
+    branch = await view.fork(source.id, Fork(before=before))
+    try:
+        started = await view.start(replace(request, thread_id=branch.id))
+    except AwakenError:
+        await view.delete_thread(branch.id, DeleteStrategy.DETACH)
+        raise
+    await view.go_on_with(chat_id, branch.id)
+    return started
+
+
+def _is_shown(record: MessageRecord) -> bool:
+    return record.message.visibility is Visibility.ALL
+
+
+def _is_said(record: MessageRecord) -> bool:
+    """Whether a person said it to the agent."""
+    message = record.message
+    return message.role is Role.USER and _is_shown(record) and message.sender is None
