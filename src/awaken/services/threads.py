@@ -11,13 +11,13 @@ from awaken.contracts.errors import CursorInvalid, InvalidInput, UnknownThread
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages import Message, MessageRecord
 from awaken.contracts.queries import DispatchQuery, MessageQuery, Page, ThreadQuery
-from awaken.contracts.record import Record
+from awaken.contracts.record import StrictRecord
 from awaken.contracts.storage import Commit, DeleteStrategy, Store
 from awaken.contracts.suspension import Ticket
 from awaken.contracts.threads import Thread
 
 
-class ThreadEdit(Record, frozen=True, kw_only=True):
+class ThreadEdit(StrictRecord, frozen=True, kw_only=True):
     """Changes to a thread; what is unset stays, None clears, `custom` is merged by key."""
 
     title: str | msgspec.UnsetType | None = msgspec.UNSET

@@ -5,7 +5,7 @@ from typing import TypedDict
 import msgspec
 
 from awaken.contracts.permissions import PermissionScope, ToolBehavior
-from awaken.contracts.record import Record
+from awaken.contracts.record import StrictRecord
 from awaken.contracts.remembered import RememberedAnswer
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.routes import Access, Call
@@ -13,7 +13,7 @@ from awaken.transport.routes import Access, Call
 from .bodies import Id
 
 
-class Whose(Record, frozen=True, kw_only=True):
+class Whose(StrictRecord, frozen=True, kw_only=True):
     """Whose answers besides the project's: those of a thread, and of a person, else the caller."""
 
     thread_id: Id | None = None

@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from awaken.contracts.errors import InvalidRecord
 from awaken.contracts.queries import Page, ThreadQuery
-from awaken.contracts.record import Record
+from awaken.contracts.record import StrictRecord
 from awaken.contracts.storage import DeleteStrategy
 from awaken.contracts.threads import Thread
 from awaken.runtime.admission import check_id
@@ -27,7 +27,7 @@ from .views import (
 T = TypeVar("T")
 
 
-class Deleting(Record, frozen=True, kw_only=True):
+class Deleting(StrictRecord, frozen=True, kw_only=True):
     """What becomes of the children of a deleted thread."""
 
     child_strategy: DeleteStrategy = DeleteStrategy.DETACH
