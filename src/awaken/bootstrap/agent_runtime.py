@@ -13,7 +13,7 @@ from awaken.contracts.budgets import Budget, PriceList
 from awaken.contracts.bus import Bus
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.dispatch import InputMode
-from awaken.contracts.errors import RunFailed
+from awaken.contracts.errors import RunFailed, ThreadBusy
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.inference import ModelClient
 from awaken.contracts.lifecycle import Failed, RunStatus
@@ -45,6 +45,7 @@ from awaken.runtime.limits import Limits, ToolSlots
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.run import Services
 from awaken.runtime.system import SystemClock, Uuid7Source
+from awaken.services.busy_threads import BUSY, BusyThreads
 from awaken.services.control import RunControl
 from awaken.services.discovery import Discovery, with_remotes
 from awaken.services.following import Following
@@ -173,10 +174,12 @@ class AgentRuntime:
         )
         self._control = RunControl(self._engine, self._node.mailbox, self._have_worked)
         following = Following(self._engine, self._control, self._node.bus, config.poll_ms)
+        self._busy = BusyThreads(self._engine, self._control, following)
         self._desk = Desk(
             engine=self._engine,
             control=self._control,
             following=following,
+            busy=self._busy,
             clock=self._clock,
             ids=ids,
         )
@@ -285,9 +288,15 @@ class AgentRuntime:
 
         Raises:
             RunFailed: The run ended with an error; `error.result` has what it produced.
+            ThreadBusy: The thread is busy with the caller's own run, or `on_busy` is `reject`.
             UsageError: The request cannot be served; nothing was written.
         """
-        return _checked(await self._engine.run(run_request(agent_id, input, thread_id, options)))
+        request = run_request(agent_id, input, thread_id, options)
+        try:
+            return _checked(await self._engine.run(request))
+        except ThreadBusy as error:
+            refusal = error
+        return _checked(await self._busy.run(request, refusal))
 
     def stream(
         self,
@@ -301,7 +310,8 @@ class AgentRuntime:
 
         A failed run ends with a `run_finish` event that says so; nothing is raised for it.
         """
-        return self._engine.stream(run_request(agent_id, input, thread_id, options))
+        request = run_request(agent_id, input, thread_id, options)
+        return self._engine.stream(request, partial(self._busy.stream, request))
 
     async def start(
         self,
@@ -311,8 +321,18 @@ class AgentRuntime:
         thread_id: str | None = None,
         **options: Unpack[RunOptions],
     ) -> RunHandle:
-        """Start a run that goes on by itself; returns once it is durable."""
-        return await self._engine.start(start_request(agent_id, input, thread_id, options))
+        """Start a run that goes on by itself; returns once it is durable.
+
+        Raises:
+            ThreadBusy: The thread is busy with the caller's own run, or `on_busy` is `reject`.
+            UsageError: The request cannot be served; nothing was written.
+        """
+        request = start_request(agent_id, input, thread_id, options)
+        try:
+            return await self._engine.start(request)
+        except BUSY as error:
+            refusal = error
+        return await self._busy.start(request, refusal)
 
     async def submit(
         self,

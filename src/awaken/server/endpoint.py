@@ -145,6 +145,7 @@ class Endpoint:
             body=body,
             base_url=_base_url(scope, headers),
             scope=scope,
+            run_wait_ms=premises.config.limits.run_wait_ms,
         )
         return await route.handle(call)
 

@@ -1,7 +1,6 @@
 """What one tenant can see and do. What belongs to others does not exist for it."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -14,7 +13,6 @@ from awaken.contracts.errors import (
     ThreadBusy,
     UnknownAgent,
     UnknownRun,
-    VersionConflict,
 )
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.profile import ProfileStore
@@ -35,6 +33,7 @@ from awaken.mailbox.receipts import SubmitReceipt
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.streams import EventReader
 
+from .busy_threads import BUSY, BusyThreads
 from .control import DeliveryOptions, RunControl
 from .decisions import named_decision
 from .following import EventStream, Following, run_events
@@ -43,8 +42,6 @@ from .threads import ThreadView, check_cursor
 
 REQUEST_ITEMS_MAX = 1000
 """How many messages, tools or decisions one request may bring."""
-_BUSY = (ThreadBusy, VersionConflict)
-"""Somebody else has the thread, here or in another process; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +51,7 @@ class Desk:
     engine: RunEngine
     control: RunControl
     following: Following
+    busy: BusyThreads
     clock: Clock
     ids: IdSource
 
@@ -128,28 +126,24 @@ class TenantView(ThreadView):
         """
         return tuple(sorted(self._desk.engine.registry.snapshot().resolve(agent_id).tools))
 
-    async def start(
-        self, request: RunRequest, *, when_busy: InputMode = InputMode.INTERRUPT
-    ) -> StartedRun:
-        """Run an agent on a thread now, and follow it; what the thread did before is cancelled.
-
-        With another mode for busy threads the run begins when that mode lets it.
+    async def start(self, request: RunRequest) -> StartedRun:
+        """Run an agent on a thread, and follow it; on a busy one as the request says.
 
         Raises:
             UnknownThread: The thread belongs to somebody else.
+            ThreadBusy: The thread is busy, and the request rejects that.
             AwakenError: The request cannot be served; nothing was written.
         """
         request = self._owned(request)
-        with suppress(*_BUSY):
+        try:
             return await self._start_here(request)
-        is_urgent = when_busy is InputMode.INTERRUPT
-        if is_urgent and await self._control.make_way(request.thread_id or ""):
-            # Somebody else may have come first.
-            with suppress(*_BUSY):
-                return await self._start_here(request)
-        receipt = await self._control.submit(request, when_busy, {})
-        stream = await self._desk.following.of_run(receipt.run_id)
-        return StartedRun(run_id=receipt.run_id, thread_id=receipt.thread_id, stream=stream)
+        except BUSY as error:
+            refusal = error
+        begun = await self._desk.busy.resolve(request, refusal, self._start_here)
+        if isinstance(begun, StartedRun):
+            return begun
+        stream = await self._desk.following.of_run(begun.run_id)
+        return StartedRun(run_id=begun.run_id, thread_id=begun.thread_id, stream=stream)
 
     async def send(
         self, request: RunRequest, mode: InputMode, delivery: DeliveryOptions | None = None

@@ -73,6 +73,8 @@ class Call:
     base_url: str = ""
     """Where the client sees the server, without a slash at the end."""
     scope: Scope = field(default_factory=dict)
+    run_wait_ms: int = 0
+    """How long a reply may wait for a run to end."""
 
     def require(self, access: Access) -> None:
         """Refuse a caller that may not do that, where the route could not tell.

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import InvalidResume
 from awaken.contracts.identity import Adapter, derived_id, present
 from awaken.contracts.lifecycle import RunStatus
@@ -157,7 +156,7 @@ async def _started(ask: Ask[SendMessage], message: WireMessage) -> StartedRun:
         adapter=Adapter.A2A,
     )
     try:
-        return await ask.view.start(request, when_busy=InputMode.QUEUE)
+        return await ask.view.start(request)
     except InvalidResume:
         if task_id is None:
             raise

@@ -17,7 +17,7 @@ from awaken.contracts.identity import Adapter, present
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, VisibilityFilter, at_cursor
 from awaken.contracts.record import Record
-from awaken.contracts.runs import RunRecord, RunRequest
+from awaken.contracts.runs import OnBusy, RunRecord, RunRequest
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.threads import Thread
 from awaken.services.following import EventStream
@@ -60,6 +60,7 @@ async def run_agent(call: Call) -> Reply:
         frontend_tools=body.frontend_tools,
         adapter=Adapter.AG_UI,
         run_id_hint=None if same else present(body.run_id) or call.view.new_id(),
+        on_busy=_on_busy(open_run),
     )
     tickets = await call.view.tickets(thread.id) if thread and body.results else ()
     decided = {name: it for name, it in decisions(body, tickets).items() if name != same}
@@ -144,6 +145,12 @@ async def _again(call: Call, thread: Thread | None) -> Reply:
         raise Problem(400, "invalid_input", "at least one message is required")
     call.require(Access.READ)
     return _told(call, await call.view.follow_run(run.run_id), is_anew=True)
+
+
+def _on_busy(open_run: RunRecord | None) -> OnBusy:
+    """A run that waits makes way for a message; one that executes comes to its end first."""
+    is_waiting = open_run is not None and open_run.status is RunStatus.WAITING
+    return OnBusy.INTERRUPT if is_waiting else OnBusy.QUEUE
 
 
 def _takes_messages(run: RunRecord) -> bool:

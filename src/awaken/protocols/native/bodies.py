@@ -10,6 +10,7 @@ from awaken.contracts.dispatch import InputMode
 from awaken.contracts.messages import Message, Role, as_blocks
 from awaken.contracts.permissions import PermissionScope, Remember
 from awaken.contracts.record import StrictRecord
+from awaken.contracts.runs import OnBusy
 from awaken.contracts.suspension import DecisionAction, ToolCallResume
 from awaken.transport.problems import Problem
 
@@ -50,6 +51,8 @@ class StartRun(StrictRecord, frozen=True, kw_only=True):
     agent_id: Id
     thread_id: Id | None = None
     messages: tuple[NewMessage, ...] = ()
+    on_busy: OnBusy = OnBusy.QUEUE
+    """What becomes of it while another run of the thread executes."""
 
 
 class NewInput(StrictRecord, frozen=True, kw_only=True):
@@ -106,14 +109,16 @@ class TicketDecision(StrictRecord, frozen=True, kw_only=True):
         if self.action not in tuple(DecisionAction):
             message = f"invalid action: {self.action}, expected 'resume' or 'cancel'"
             raise Problem(400, "invalid_action", message)
-        kept = self.remember
+        kept, remember = self.remember, None
+        if kept is not None:
+            remember = Remember(scope=kept.scope, pattern=kept.pattern)
         return ToolCallResume(
             decision_id=self.decision_id or "",
             action=DecisionAction(self.action),
             result=self.payload,
             reason=self.reason,
             arguments=self.arguments,
-            remember=kept and Remember(scope=kept.scope, pattern=kept.pattern),
+            remember=remember,
         )
 
 
