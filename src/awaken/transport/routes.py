@@ -129,7 +129,11 @@ class ApiRoute:
     """The type of the JSON body; None takes none, `bytes` takes it undecoded."""
     reply: Any = None
     """The type of the JSON reply, for the document; `bytes` is an event stream."""
+    document: Any = None
+    """The type of the JSON reply that clients get instead of the stream if they ask for one."""
     status: int = 200
+    statuses: Mapping[int, Any] = field(default_factory=dict)
+    """What else it answers when all is well, with the type of each reply."""
     may_stream: bool = False
     """Whether it answers some with an event stream although its reply is a document."""
     tag: str = ""

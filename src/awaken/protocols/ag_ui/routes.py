@@ -177,7 +177,7 @@ def _route(
 _RUN: dict[str, Any] = {"body": RunAgentInput, "reply": bytes}
 _DONE: dict[str, Any] = {"reply": dict[str, Any], "status": 202}
 
-_ATTACH = {"query": Place, "reply": bytes, "headers": ("Last-Event-ID",)}
+_ATTACH = {"query": Place, "reply": bytes, "headers": ("Last-Event-ID",), "statuses": {204: None}}
 ROUTES = (
     _route("POST run", run_agent, Access.INVOKE, **_RUN),
     _route("POST threads/{thread_id}/runs", run_agent, Access.INVOKE, **_RUN),

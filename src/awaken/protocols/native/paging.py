@@ -53,6 +53,8 @@ class Paging(StrictRecord, frozen=True, kw_only=True):
     offset: int = 0
     cursor: str | None = None
     limit: int = DEFAULT_LIMIT
+    total: bool = False
+    """Whether to count what is on all pages."""
 
 
 class ThreadFilter(Paging, frozen=True, kw_only=True):
@@ -95,7 +97,10 @@ class TicketPaging(StrictRecord, frozen=True, kw_only=True):
     """Where a page begins and how long it is."""
 
     offset: Place = 0
+    cursor: Place | None = None
     limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX)] = DEFAULT_LIMIT
+    total: bool = False
+    """Whether to count what is on all pages."""
 
 
 class LogPaging(StrictRecord, frozen=True, kw_only=True):
@@ -156,13 +161,13 @@ def dispatch_query(given: DispatchFilter, thread_id: str) -> DispatchQuery:
     return _turned(DispatchQuery(thread_id=thread_id, status=status), given)
 
 
-def listed(page: Page[S], view: Callable[[S], V]) -> Listed[V]:
+def listed(page: Page[S], view: Callable[[S], V], given: Paging) -> Listed[V]:
     """A page as it is shown."""
     return Listed(
         items=tuple(map(view, page.items)),
-        total=page.total,
         has_more=page.has_more,
         next_cursor=page.next_cursor,
+        total=page.total if given.total else msgspec.UNSET,
     )
 
 

@@ -11,6 +11,7 @@ from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.routes import Access, Call
 
 from .bodies import Id
+from .views import Listed
 
 
 class Whose(StrictRecord, frozen=True, kw_only=True):
@@ -40,12 +41,6 @@ class AnswerView(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str
     decided_by: str | None
     decided_at: int
-
-
-class Answers(msgspec.Struct, frozen=True, kw_only=True):
-    """Remembered answers, oldest first."""
-
-    items: tuple[AnswerView, ...]
 
 
 class Names(TypedDict):
@@ -80,7 +75,7 @@ def _names(call: Call) -> Names:
 
 
 def _shown(answers: tuple[RememberedAnswer, ...]) -> Reply:
-    return as_json(Answers(items=tuple(map(_view, answers))))
+    return as_json(Listed(items=tuple(map(_view, answers))))
 
 
 def _view(answer: RememberedAnswer) -> AnswerView:

@@ -45,7 +45,8 @@ async def start_run(call: Call) -> Reply:
 async def list_runs(call: Call) -> Reply:
     """List runs, oldest first."""
     given: AnyRunFilter = call.query
-    return as_json(listed(await call.view.runs(run_query(call, given.thread_id)), run_view))
+    page = await call.view.runs(run_query(call, given.thread_id))
+    return as_json(listed(page, run_view, given))
 
 
 async def get_run(call: Call) -> Reply:
