@@ -145,6 +145,12 @@ class ThreadView:
             await self.thread(thread_id)
         return await self._store.list_tickets(thread_id, tenant_id=self.tenant_id)
 
+    async def run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
+        """Every ticket of a run, also those that were decided or closed, oldest first."""
+        await self.thread(thread_id)
+        found = await self._store.list_run_tickets(thread_id, run_id)
+        return tuple(sorted(found, key=lambda it: (it.created_at, it.ticket_id)))
+
     async def dispatches(self, query: DispatchQuery) -> Page[RunDispatch]:
         """List what was queued on a thread, oldest first."""
         await self.thread(query.thread_id or "")

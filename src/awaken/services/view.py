@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
+from awaken.authoring.pydantic_models import encode_model
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import (
+    AwakenError,
     InvalidResume,
     LimitExceeded,
     ThreadBusy,
@@ -125,6 +128,17 @@ class TenantView(ThreadView):
             UnknownAgent: It is not registered.
         """
         return tuple(sorted(self._desk.engine.registry.snapshot().resolve(agent_id).tools))
+
+    def decode_output(self, agent_id: str, text: str) -> Any:
+        """An agent's answer as JSON of its output type; None when it answers in plain text."""
+        try:
+            output = self._desk.engine.registry.snapshot().resolve(agent_id).output
+            if output is None or output.schema is None:
+                return None
+            return msgspec.to_builtins(output.decode(text), enc_hook=encode_model)
+        except (AwakenError, TypeError):
+            # The agent was changed since: the text is still there.
+            return None
 
     async def start(self, request: RunRequest) -> StartedRun:
         """Run an agent on a thread, and follow it; on a busy one as the request says.
