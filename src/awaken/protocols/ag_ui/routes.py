@@ -28,7 +28,14 @@ from awaken.transport.sse import EventStreamReply
 from awaken.transport.stopping import cancel_thread, interrupt_thread
 
 from .encoder import AgUiEncoder
-from .inputs import RunAgentInput, decisions, frontend_context, new_messages, spoken
+from .inputs import (
+    RunAgentInput,
+    decisions,
+    frontend_context,
+    is_before_first,
+    new_messages,
+    spoken,
+)
 from .messages import wire_messages
 from .renewing import RenewingStream
 
@@ -38,6 +45,14 @@ class Place(Record, frozen=True, kw_only=True):
 
     cursor: str | None = None
     limit: int = 50
+
+
+class Attaching(Record, frozen=True, kw_only=True, rename="camel"):
+    """Where in the log a stream begins, and for which generation of clients it is."""
+
+    cursor: str | None = None
+    protocol_version: str | None = None
+    """Absent: nothing is sent that clients before 1.0 refuse."""
 
 
 async def run_agent(call: Call) -> Reply:
@@ -162,7 +177,11 @@ def _told(
     call: Call, stream: EventStream, given: Collection[str] = (), *, is_anew: bool = False
 ) -> Reply:
     renewing = RenewingStream(call.view, stream, is_anew=is_anew)
-    return EventStreamReply(renewing, AgUiEncoder(given))
+    if isinstance(call.body, RunAgentInput):
+        is_strict = call.body.is_strict
+    else:
+        is_strict = is_before_first(call.query.protocol_version)
+    return EventStreamReply(renewing, AgUiEncoder(given, is_strict=is_strict))
 
 
 def _route(
@@ -177,7 +196,12 @@ def _route(
 _RUN: dict[str, Any] = {"body": RunAgentInput, "reply": bytes}
 _DONE: dict[str, Any] = {"reply": dict[str, Any], "status": 202}
 
-_ATTACH = {"query": Place, "reply": bytes, "headers": ("Last-Event-ID",), "statuses": {204: None}}
+_ATTACH = {
+    "query": Attaching,
+    "reply": bytes,
+    "headers": ("Last-Event-ID",),
+    "statuses": {204: None},
+}
 ROUTES = (
     _route("POST run", run_agent, Access.INVOKE, **_RUN),
     _route("POST threads/{thread_id}/runs", run_agent, Access.INVOKE, **_RUN),
