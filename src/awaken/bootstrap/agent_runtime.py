@@ -74,6 +74,7 @@ from .requests import (
 from .stores import opened_store, profiles_of
 
 if TYPE_CHECKING:
+    from awaken.bootstrap.session_servers import SessionServers
     from awaken.server.app import ServerApp
     from awaken.server.config import ServerConfig
 
@@ -256,6 +257,13 @@ class AgentRuntime:
     def view(self, principal_id: str) -> TenantView:
         """Everything as one caller sees it, for protocols that are served over a pipe."""
         return self._desk.view(None, principal_id)
+
+    def session_servers(self) -> "SessionServers":
+        """Opens MCP servers for sessions of clients on this machine, for protocols over a pipe."""
+        module = importlib.import_module("awaken.bootstrap.session_servers")
+        services = self._engine.services
+        servers: SessionServers = module.SessionServers(services.session_tools, services.ids)
+        return servers
 
     async def drain(self, timeout_ms: int) -> None:
         """Begin nothing new, and let what executes here end, but no longer than this.

@@ -162,6 +162,7 @@ class RequestOptions(Record, frozen=True, kw_only=True):
     overrides: InferenceOverride | None = None
     frontend_tools: tuple[ToolDescriptor, ...] = ()
     budgets: tuple[Budget, ...] = ()
+    session_tools: tuple[ToolDescriptor, ...] = ()
 
 
 REQUEST_OPTIONS: StateKey[RequestOptions, RequestOptions] = StateKey(

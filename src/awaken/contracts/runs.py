@@ -186,6 +186,8 @@ class RunRequest(Record, frozen=True, kw_only=True):
     """Tools, as ids or globs, that the run needs in full from its beginning."""
     on_busy: OnBusy = OnBusy.QUEUE
     """What becomes of it while another run of the thread executes."""
+    session_tools: tuple[ToolDescriptor, ...] = ()
+    """Tools of the client's session, which only the process with the open session can execute."""
 
     @property
     def is_quiet(self) -> bool:

@@ -42,6 +42,7 @@ from .resolution.registry import RegistryHandle, RegistrySnapshot
 from .resolution.resolver import DEFAULT_AGENT, ResolvedAgent
 from .resume import take_decisions
 from .run import Run, Services
+from .session_tools import add_session_tools
 from .state.store import StateStore
 from .streams import EventFeed
 
@@ -205,7 +206,11 @@ class Admission:
         run = Run(
             identity=_identity(request, record, agent.spec.id),
             record=record,
-            agent=agent.with_frontend_tools(request.frontend_tools),
+            agent=add_session_tools(
+                agent.with_frontend_tools(request.frontend_tools),
+                request,
+                self._services.session_tools,
+            ),
             pinned=pinned,
             request=request,
             services=self._services,
@@ -410,6 +415,7 @@ def _with_kept_options(request: RunRequest, state: StateStore) -> RunRequest:
         overrides=request.overrides,
         frontend_tools=request.frontend_tools,
         budgets=request.budgets,
+        session_tools=request.session_tools,
     )
     if asked == kept:
         return request
@@ -417,8 +423,17 @@ def _with_kept_options(request: RunRequest, state: StateStore) -> RunRequest:
     tools = asked.frontend_tools or kept.frontend_tools
     # Whoever goes on with a run cannot free it from the budgets that it was given.
     budgets = kept.budgets or asked.budgets
-    options = RequestOptions(overrides=overrides, frontend_tools=tools, budgets=budgets)
+    options = RequestOptions(
+        overrides=overrides,
+        frontend_tools=tools,
+        budgets=budgets,
+        session_tools=asked.session_tools or kept.session_tools,
+    )
     state.update(REQUEST_OPTIONS, options)
     return msgspec.structs.replace(
-        request, overrides=overrides, frontend_tools=tools, budgets=budgets
+        request,
+        overrides=overrides,
+        frontend_tools=tools,
+        budgets=budgets,
+        session_tools=options.session_tools,
     )
