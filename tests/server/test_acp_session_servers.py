@@ -6,14 +6,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import msgspec
+import pytest
 from acp import text_block
 from acp.schema import EnvVariable, McpServerStdio
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
 from awaken.contracts.lifecycle import NaturalEnd
 from awaken.contracts.messages import Role
+from awaken.contracts.tools import ToolDescriptor, ToolEffect
 from awaken.extensions.permission.plugin import PermissionPlugin
+from awaken.runtime.session_tools import EndedSessionTool, SessionEnded
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .acp_world import Editor, editing
@@ -155,9 +157,14 @@ def test_a_run_that_goes_on_without_its_session_gets_a_typed_error(tmp_path: Pat
             assert (result.termination, result.text) == (NaturalEnd(), "Too bad.")
             (told,) = await results(later, opened.session_id)
             assert "session that has ended" in told
-            events = await later.store.list_events(opened.session_id, after=0)
-            written = msgspec.json.encode([it.event for it in events]).decode()
-            assert '"code":"session_ended"' in written
         assert not (tmp_path / "a" / "done").exists()
 
     asyncio.run(scenario())
+
+
+def test_the_error_of_a_session_that_has_ended_has_a_code() -> None:
+    gone = EndedSessionTool(ToolDescriptor(id="x", effect=ToolEffect.ONCE))
+    assert gone.descriptor.effect is ToolEffect.NONE
+    with pytest.raises(SessionEnded) as ended:
+        asyncio.run(gone.execute(gone.validate({"a": 1}), None))  # type: ignore[arg-type]
+    assert (ended.value.code, "'x'" in str(ended.value)) == ("session_ended", True)
