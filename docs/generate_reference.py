@@ -507,6 +507,7 @@ REFUSALS: dict[str, str] = {
     "too_many_sessions": "MCP has as many sessions as it takes.",
     "unauthorized": "Who calls is unknown.",
     "unknown_answer": "No such answer is remembered there, or it is somebody else's.",
+    "unknown_field": "The native API has no such field; the text names the nearest known one.",
     "unknown_run": "There is none, or it is another tenant's.",
     "unknown_session": "MCP: the session has ended, or is somebody else's.",
     "unknown_ticket": "There is none, or it is another run's.",

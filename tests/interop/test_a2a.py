@@ -72,8 +72,13 @@ def test_the_javascript_client_talks_to_an_agent(binding: str) -> None:
         assert question["content"]["value"] == "which one?"
         assert data["content"]["value"]["questions"][0]["toolName"] == "ask"
         assert heard(found["answered"])[-1][1]["status"]["state"] == COMPLETED
+        resubscribed = heard(found["resubscribed"])
+        assert resubscribed[0][1]["status"]["state"] == INPUT_REQUIRED
+        assert resubscribed[-1][1]["status"]["state"] == COMPLETED
         got = found["got"]
         assert (got["id"], text_of(got["artifacts"][0])) == (asked["id"], "Thanks.")
+        said = [it["parts"][0]["content"]["value"] for it in got["history"]]
+        assert said == ["ask", "which one?", "the left", "Thanks."]
 
         assert found["cancelled"]["status"]["state"] == CANCELED
         followed = heard(found["followed"])

@@ -69,3 +69,14 @@ def test_a_turn_is_cancelled(tmp_path: Path) -> None:
     assert seen["stops"] == ["cancelled", "end_turn"]
     (plan,) = [it for it in seen["updates"] if it["sessionUpdate"] == "plan"]
     assert plan["entries"] == [{"content": "wait", "status": "pending", "priority": "medium"}]
+
+
+def test_a_session_has_the_stdio_server_that_the_editor_names(tmp_path: Path) -> None:
+    seen = played(tmp_path / "s.db", "allow_once", "echo", "look")
+    assert seen["stops"] == ["end_turn", "end_turn"]
+    assert "hello" in text(seen["updates"])
+    assert "not found" not in text(seen["updates"])
+    assert seen["hello"]["agentCapabilities"]["mcpCapabilities"] == {"http": True, "sse": False}
+    # Without its session the run of a later process knows the tool no more.
+    again = played(tmp_path / "s.db", "allow_once", "look", session=seen["session"])
+    assert text(again["updates"]) == "Done: text of /x.py"

@@ -20,7 +20,7 @@ from awaken.contracts.errors import (
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
 from awaken.contracts.loop_state import ACTIVE_AGENT
 from awaken.contracts.messages import user
-from awaken.contracts.runs import RunRecord
+from awaken.contracts.runs import OnBusy, RunRecord
 from awaken.contracts.storage import Checkout, Commit
 from awaken.runtime.active_runs import ActiveRun
 from awaken.runtime.journal import Journal
@@ -116,7 +116,7 @@ WAITING, DONE, CREATED = "waiting-run", "done-run", "created-run"
         ("waiting", go(dispatch_id="trace"), WAITING),
         ("waiting", go(continue_run_id=WAITING), WAITING),
         ("waiting", go(continue_run_id=WAITING, run_id_hint="mine"), WAITING),
-        ("waiting", go(run_id_hint="mine"), ThreadBusy),
+        ("waiting", go(run_id_hint="mine", on_busy=OnBusy.REJECT), ThreadBusy),
         ("waiting", go(dispatch_id_hint="mine"), ThreadBusy),
         ("waiting", go(run_id_hint=" "), InvalidInput),
         ("waiting", go(thread_id="x" * 300), InvalidInput),
@@ -206,7 +206,7 @@ def test_a_thread_has_one_run_at_a_time_from_the_moment_it_is_asked_for() -> Non
         for seconds in (0, 5, 20):
             await asyncio.sleep(seconds)
             with pytest.raises(ThreadBusy) as busy:
-                await world.runtime.run("agent", "two", thread_id="t")
+                await world.runtime.run("agent", "two", thread_id="t", on_busy="reject")
         (record,) = await world.runtime.list_runs("t")
         assert busy.value.run_id == record.run_id
         second = asyncio.create_task(world.runtime.run("agent", "one", thread_id="u"))

@@ -13,7 +13,7 @@ from awaken.contracts.errors import UnknownThread
 from awaken.contracts.events import RunFinish, plain
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd
 from awaken.contracts.messages import user
-from awaken.contracts.runs import RunRequest
+from awaken.contracts.runs import OnBusy, RunRequest
 from awaken.contracts.storage import Commit, CommitReceipt, DeleteStrategy
 from awaken.contracts.suspension import ResumeMode, ToolCallResume
 from awaken.mailbox.config import MailboxConfig
@@ -113,14 +113,19 @@ def test_a_decision_through_the_queue_counts_once() -> None:
 # --- starting on a busy thread ---
 
 
-def test_everybody_who_starts_on_a_busy_thread_at_once_is_served() -> None:
+@pytest.mark.parametrize("on_busy", [OnBusy.QUEUE, OnBusy.INTERRUPT])
+def test_everybody_who_starts_on_a_busy_thread_at_once_is_served(on_busy: OnBusy) -> None:
     async def scenario(runtime: AgentRuntime, view: TenantView, gate: Gate) -> None:
         first = await view.start(asked())
         await gate.entered.wait()
         gate.opened.set()
-        started = await asyncio.gather(*(view.start(asked(str(n))) for n in range(4)))
+        starts = (view.start(asked(str(n), on_busy=on_busy)) for n in range(4))
+        started = await asyncio.gather(*starts)
         assert len({it.run_id for it in (first, *started)}) == 5
         ended = [(await view.wait(it.run_id, 5_000)).termination for it in (first, *started)]
+        if on_busy is OnBusy.QUEUE:
+            assert ended == [NaturalEnd()] * 5
+            return
         assert ended[0] == Cancelled(cause="interrupt")
         assert ended.count(NaturalEnd()) == 1, "the last one that came"
 

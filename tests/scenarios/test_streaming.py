@@ -63,7 +63,7 @@ def test_a_request_that_is_refused_raises_at_the_first_event_and_writes_nothing(
             assert world.store.commits == []
             await world.runtime.start("agent", "go", thread_id="t")
             with pytest.raises(ThreadBusy):
-                async for _ in world.runtime.stream("agent", "go", thread_id="t"):
+                async for _ in world.runtime.stream("agent", "go", thread_id="t", on_busy="reject"):
                     pass
 
     simulated(scenario)

@@ -23,6 +23,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from awaken.backends.a2a.backend import A2ABackend, A2ABackendFactory
+from awaken.backends.a2a.turn import context_of
 from awaken.contracts.backend_requests import (
     BackendAbortRequest,
     BackendRootRunRequest,
@@ -38,6 +39,7 @@ from awaken.testing.fakes import EventRecorder
 from .serving import serving_app
 
 IDENTITY = RunIdentity(thread_id="thread-1", run_id="run-1", agent_id="far")
+CONTEXT = context_of(IDENTITY.thread_id)
 
 
 class Kept:
@@ -238,7 +240,7 @@ def task(state: str, task_id: str = "t-1", text: str = "", **more: Any) -> dict[
     if text:
         message = {"messageId": "a", "role": "ROLE_AGENT", "parts": [{"text": text}]}
         status["message"] = message
-    return {"id": task_id, "contextId": "thread-1", "status": status, **more}
+    return {"id": task_id, "contextId": CONTEXT, "status": status, **more}
 
 
 def moved(state: str, task_id: str = "t-1") -> dict[str, Any]:

@@ -109,6 +109,18 @@ class Caller:
         headers = {} if cursor is None else {"Last-Event-ID": str(cursor)}
         return await self.frames("GET", f"/tasks/{task_id}:subscribe", headers=headers)
 
+    @asynccontextmanager
+    async def subscribing(self, task_id: str) -> AsyncIterator[tuple[Any, Any]]:
+        """Attach to a task: what it opens with, and a way to read the rest to its end."""
+        async with self.session.get(f"{self.url}/v1/a2a/tasks/{task_id}:subscribe") as reply:
+            assert reply.status == 200, await reply.text()
+            (opening,) = frames_of((await reply.content.readuntil(b"\n\n")).decode())
+
+            async def rest() -> list[Frame]:
+                return list(frames_of((await reply.read()).decode()))
+
+            yield opening, rest
+
     async def frames(
         self, method: str, path: str, body: Any = None, headers: Any = None
     ) -> list[Frame]:

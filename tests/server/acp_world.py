@@ -75,7 +75,7 @@ async def editing(
                 on_drain()
             await runtime.drain(5000)
 
-        sessions = Sessions(runtime.view("local"), None, "0")
+        sessions = Sessions(runtime.view("local"), None, "0", runtime.session_servers().open)
         serving = asyncio.create_task(serve(sessions, streams, drain))
         reader, writer = await asyncio.open_connection(sock=right)
         client = ClientSideConnection(editor, writer, reader)

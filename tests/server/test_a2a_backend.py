@@ -47,6 +47,7 @@ from awaken.testing import ScriptedModel, ToolCalls
 from awaken.transport.routes import Access
 
 from .a2a_peers import (
+    CONTEXT,
     Executor,
     RawPeer,
     Turns,
@@ -100,7 +101,7 @@ def test_a_turn_at_our_server_ends_with_its_answer_and_its_task_is_kept() -> Non
             (kept,) = told.kept.targets.items()
             assert kept[0] == f"a2a:{url}/v1/a2a/far"
             assert (kept[1].run_id, kept[1].message_id) == ("run-1", MESSAGE_ID)
-            assert (kept[1].context_id, kept[1].task_id) == ("thread-1", result.output.raw["id"])
+            assert (kept[1].context_id, kept[1].task_id) == (CONTEXT, result.output.raw["id"])
             assert result.output.raw["history"][0]["messageId"] == MESSAGE_ID
 
     asyncio.run(scenario())
@@ -167,7 +168,7 @@ def test_our_server_gets_a_recovered_answer_once_although_it_has_asked_again_mea
         runtime = ours(asks, asks, "done")
         async with serving(runtime) as url, turns(f"{url}/v1/a2a", target="far") as told:
             await recovered_answers(told)
-            kept = [it.message for it in await runtime.messages("thread-1")]
+            kept = [it.message for it in await runtime.messages(CONTEXT)]
             said = [it.text for it in kept if it.role is Role.TOOL]
             assert said == ["told blue", "told yes"]
 
@@ -181,7 +182,7 @@ def test_two_turns_of_a_thread_are_two_tasks_of_one_context() -> None:
             await told.run("first")
             assert (await told.run("second", run_id="run-2")).text == "two"
             first, second = told.kept.saved[0], told.kept.saved[-1]
-            assert first.context_id == second.context_id == "thread-1"
+            assert first.context_id == second.context_id == CONTEXT
             assert first.task_id != second.task_id
 
     asyncio.run(scenario())
@@ -475,7 +476,7 @@ def test_a_lost_reply_is_looked_up_and_the_message_is_not_sent_again() -> None:
     peer.on(LIST, {"tasks": [theirs, mine]})
     assert against(peer, Turns.run).text == "arrived"
     assert peer.places() == [SEND, LIST]
-    assert peer.bodies(LIST)[0]["contextId"] == "thread-1"
+    assert peer.bodies(LIST)[0]["contextId"] == CONTEXT
 
 
 def test_a_message_that_did_not_arrive_is_sent_again_under_the_same_id() -> None:
@@ -485,7 +486,7 @@ def test_a_message_that_did_not_arrive_is_sent_again_under_the_same_id() -> None
     assert peer.places() == [SEND, LIST, SEND]
     sent = [body["message"] for body in peer.bodies(SEND)]
     assert sent[0] == sent[1]
-    assert (sent[0]["messageId"], sent[0]["contextId"]) == (MESSAGE_ID, "thread-1")
+    assert (sent[0]["messageId"], sent[0]["contextId"]) == (MESSAGE_ID, CONTEXT)
     assert "taskId" not in sent[0]
 
 

@@ -242,10 +242,11 @@ def test_a_task_that_waits_is_cancelled_and_shown_to_subscribers() -> None:
     async def scenario() -> None:
         async with world(agents(a=[ASKS])) as caller:
             waiting = await caller.send("one")
-            (opening,) = await caller.subscribe(waiting["id"])
-            assert opening.data["task"]["status"]["message"] == waiting["status"]["message"]
-            status, got = await caller.rest("POST", f"/tasks/{waiting['id']}:cancel")
-            assert (status, got["status"]["state"]) == (200, "TASK_STATE_CANCELED")
+            async with caller.subscribing(waiting["id"]) as (opening, rest):
+                assert opening.data["task"]["status"]["message"] == waiting["status"]["message"]
+                status, got = await caller.rest("POST", f"/tasks/{waiting['id']}:cancel")
+                assert (status, got["status"]["state"]) == (200, "TASK_STATE_CANCELED")
+                assert states(await rest())[-1] == "CANCELED"
 
     asyncio.run(scenario())
 
@@ -279,10 +280,11 @@ def test_a_task_is_answered_and_followed_in_another_process(tmp_path: Path) -> N
             world(runtime(["From the other."])) as other,
         ):
             waiting = await first.send("one")
-            (opening,) = await other.subscribe(waiting["id"])
-            assert opening.data["task"]["status"]["message"] == waiting["status"]["message"]
-            heard = await other.stream("the left", taskId=waiting["id"])
-            assert states(heard) == ["INPUT_REQUIRED", "WORKING", "COMPLETED"]
+            async with other.subscribing(waiting["id"]) as (opening, rest):
+                assert opening.data["task"]["status"]["message"] == waiting["status"]["message"]
+                heard = await other.stream("the left", taskId=waiting["id"])
+                assert states(heard) == ["INPUT_REQUIRED", "WORKING", "COMPLETED"]
+                assert states(await rest()) == ["WORKING", "COMPLETED"]
             assert (artifact(heard) or "").startswith("From the")
             whole = await first.subscribe(waiting["id"], 0)
             assert states(whole) == [

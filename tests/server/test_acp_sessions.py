@@ -284,7 +284,7 @@ def test_what_makes_no_sense_is_refused_with_its_code() -> None:
         model = ScriptedModel([ToolCalls([("question", {"text": "who?"})]), ModelError("broken")])
         async with editing(runtime_of(model), Editor()) as client:
             session = await opened(client)
-            server = McpServerStdio(name="x", command="x", args=[], env=[])
+            server = McpServerStdio(name="x", command=" ", args=[], env=[])
             hello = [text_block("hi")]
             for code, ask in (
                 (-32602, lambda: client.new_session(cwd="here", mcp_servers=[])),

@@ -293,7 +293,7 @@ def test_a_clients_tool_is_called_and_its_result_lets_the_run_go_on() -> None:
                 thread_id="t", run_id="r1", messages=[UserMessage(id="u1", content="show")],
                 tools=[Tool(**SHOW)],
             )  # fmt: skip
-            strict = shown.model_dump(mode="json", by_alias=True)
+            strict = shown.model_dump(mode="json", by_alias=True) | {"protocolVersion": "1.0"}
             frames = await it.run(**strict)
             assert ending(frames) == {"type": "success", "pendingToolCallIds": ["call_1", "call_2"]}
             client = Client().read(frames)

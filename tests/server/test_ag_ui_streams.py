@@ -200,7 +200,9 @@ def test_how_a_run_ends_is_how_its_stream_ends() -> None:
         async with serving(runtime) as url, aiohttp.ClientSession() as session:
             failed = await post_stream(session, f"{url}/v1/ag-ui/run", body(threadId="f"))
             running = asyncio.create_task(
-                post_stream(session, f"{url}/v1/ag-ui/run", body(threadId="t"))
+                post_stream(
+                    session, f"{url}/v1/ag-ui/run", body(threadId="t", protocolVersion="1.0")
+                )
             )
             await asyncio.wait_for(doors.entered.wait(), 10)
             async with session.post(f"{url}/v1/ag-ui/threads/t/cancel") as reply:

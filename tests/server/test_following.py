@@ -21,7 +21,7 @@ from awaken.contracts.events import (
 )
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, Suspended
 from awaken.contracts.messages import user
-from awaken.contracts.runs import RunRequest
+from awaken.contracts.runs import OnBusy, RunRequest
 from awaken.contracts.suspension import ResumeMode, ToolCallResume
 from awaken.contracts.tool_context import ToolContext
 from awaken.mailbox.config import MailboxConfig
@@ -187,7 +187,7 @@ def test_a_suspended_run_ends_its_stream_and_a_decision_opens_the_next(tmp_path:
     run(scenario)
 
 
-def test_a_new_start_on_a_busy_thread_cancels_what_runs() -> None:
+def test_a_start_that_interrupts_cancels_what_runs() -> None:
     async def scenario() -> None:
         gate = Gate()
         agent = Agent("a", model=model(), tools=[gate.tool()])
@@ -195,7 +195,7 @@ def test_a_new_start_on_a_busy_thread_cancels_what_runs() -> None:
             view = view_of(runtime)
             first = await view.start(request())
             await gate.entered.wait()
-            second = await view.start(request())
+            second = await view.start(request(on_busy=OnBusy.INTERRUPT))
             old = await collected(first.stream)
             gate.opened.set()
             new = await collected(second.stream)

@@ -30,7 +30,7 @@ async def all_pages(client: Client, path: str, limit: int) -> list[Any]:
     while True:
         page = await client.get(f"{path}?limit={limit}{cursor}")
         found += page["items"]
-        assert page["next_cursor"] == found[-1]["seq"]
+        assert page["next_cursor"] == str(found[-1]["seq"])
         if not page["has_more"]:
             return found
         assert len(page["items"]) == limit
@@ -55,7 +55,7 @@ def test_pages_of_a_log_together_are_the_log() -> None:
             assert [event["seq"] for event in own] == list(range(places[0], places[1] + 1))
             assert own == [event for event in events if event["run_id"] == run_id]
         last = await client.get(f"/v1/threads/t/events?cursor={ends[1]}")
-        assert last == {"items": [], "next_cursor": ends[1], "has_more": False}
+        assert last == {"items": [], "next_cursor": str(ends[1]), "has_more": False}
         exact = await client.get(f"/v1/threads/t/events?limit={ends[1]}")
         assert (exact["items"], exact["has_more"]) == (events, False)
         whole = await client.get("/v1/threads/t/events?limit=200")
@@ -68,7 +68,7 @@ def test_a_run_that_is_only_queued_has_no_events_yet() -> None:
     async def scenario(client: Client) -> None:
         _, told = await client.ask("POST /v1/threads/t/mailbox", {"payload": "x"})
         page = await client.get(f"/v1/runs/{told['run_id']}/events")
-        assert page == {"items": [], "next_cursor": 0, "has_more": False}
+        assert page == {"items": [], "next_cursor": "0", "has_more": False}
         assert (await client.get(f"/v1/runs/{told['run_id']}"))["status"] == "created"
         assert (await client.get(f"/v1/runs/{told['run_id']}/tickets"))["items"] == []
 

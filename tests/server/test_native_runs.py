@@ -56,7 +56,7 @@ def run_id_of(frames: list[Frame]) -> str:
 
 async def texts(client: Client, thread_id: str) -> list[str]:
     page = await client.get(f"/v1/threads/{thread_id}/messages")
-    return [record["message"]["content"][0]["text"] for record in page["messages"]]
+    return [record["message"]["content"][0]["text"] for record in page["items"]]
 
 
 @pytest.mark.parametrize("name", ["agentId", "agent_id"])
@@ -96,8 +96,8 @@ def test_a_run_that_cannot_be_started_is_refused_and_nothing_is_made() -> None:
             body = {"agentId": "a", "messages": [HI, {"role": role, "content": "x"}]}
             status, told_text = await client.refused("POST /v1/runs", body)
             assert (status, f"'{role}'" in told_text, "'user'" in told_text) == (400, True, True)
-        assert (await client.get("/v1/threads"))["total"] == 0
-        assert (await client.get("/v1/runs"))["total"] == 0
+        assert (await client.get("/v1/threads?total=true"))["total"] == 0
+        assert (await client.get("/v1/runs?total=true"))["total"] == 0
 
     served(scenario)
 
@@ -109,7 +109,7 @@ def test_messages_may_carry_media() -> None:
         body = {"agentId": "a", "threadId": "t", "messages": [{"content": content}]}
         await post_stream(client.session, f"{client.url}/v1/runs", body)
         page = await client.get("/v1/threads/t/messages")
-        assert page["messages"][0]["message"]["content"] == content
+        assert page["items"][0]["message"]["content"] == content
 
     served(scenario)
 
@@ -129,7 +129,7 @@ def test_the_same_key_follows_the_first_run_instead_of_starting_another(
         assert again[0] == again[1] == again[2]
         assert {run_id_of(frames) for frames in again} == {run_id_of(first)}
         assert [frame.id for frame in again[0]] == list(range(1, first[-1].id + 1))
-        assert (await client.get("/v1/runs"))["total"] == 1
+        assert (await client.get("/v1/runs?total=true"))["total"] == 1
         other = {**body, "messages": [{"content": "something else"}]}
         async with client.session.post(url, json=other, headers=headers) as reply:
             told = await reply.json()
@@ -160,9 +160,9 @@ def test_a_keyed_message_for_a_run_that_waits_is_taken_in_once() -> None:
             frames = await client.run("t", "go on", **{"Idempotency-Key": "k"})
             assert run_id_of(frames) == first.data["run_id"]
         page = await client.get("/v1/threads/t/messages?visibility=all")
-        said = [record["message"] for record in page["messages"]]
+        said = [record["message"] for record in page["items"]]
         assert [it["content"][0]["text"] for it in said if it["role"] == "user"] == ["hi", "go on"]
-        assert (await client.get("/v1/runs"))["total"] == 1
+        assert (await client.get("/v1/runs?total=true"))["total"] == 1
 
     served(scenario, asking)
 
@@ -171,13 +171,13 @@ def test_runs_are_listed_by_status_and_thread() -> None:
     async def scenario(client: Client) -> None:
         for thread_id in ("one", "two", "two"):
             await client.run(thread_id)
-        page = await client.get("/v1/runs?limit=2")
+        page = await client.get("/v1/runs?limit=2&total=true")
         assert (page["total"], page["has_more"], len(page["items"])) == (3, True, 2)
         rest = await client.get(f"/v1/runs?limit=2&cursor={page['next_cursor']}")
         assert [run["thread_id"] for run in page["items"] + rest["items"]] == ["one", "two", "two"]
-        assert (await client.get("/v1/runs?threadId=two"))["total"] == 2
-        assert (await client.get("/v1/runs?status=done"))["total"] == 3
-        assert (await client.get("/v1/runs?status=running"))["total"] == 0
+        assert (await client.get("/v1/runs?threadId=two&total=true"))["total"] == 2
+        assert (await client.get("/v1/runs?status=done&total=true"))["total"] == 3
+        assert (await client.get("/v1/runs?status=running&total=true"))["total"] == 0
         refused = await client.refused("GET /v1/runs?status=Done")
         assert refused == (400, "invalid status filter: Done")
         assert await client.refused("GET /v1/runs/nobody") == (404, "run not found: nobody")
@@ -239,7 +239,7 @@ def test_live_input_goes_into_the_run_that_executes(mode: str) -> None:
         frames = await running
         assert kinds(frames).count("run_start") == 1
         assert await texts(client, "t") == ["hi", "At last.", "hurry", "At last."]
-        assert (await client.get("/v1/runs"))["total"] == 1
+        assert (await client.get("/v1/runs?total=true"))["total"] == 1
 
     served(scenario, held.runtime)
 
@@ -284,14 +284,14 @@ def test_inputs_of_a_run_that_waits_continue_it_and_others_go_to_its_thread() ->
         status, told = await client.ask(path, body)
         assert (status, told["status"], told["run_id"]) == (202, "inputs_accepted", run_id)
         assert (await client.settled(run_id))["status"] == "done"
-        assert (await client.get("/v1/runs"))["total"] == 1
+        assert (await client.get("/v1/runs?total=true"))["total"] == 1
         (sent,) = (await client.get("/v1/threads/t/mailbox"))["items"]
         assert (sent["mode"], sent["run_id"]) == ("resume", run_id)
         status, told = await client.ask(path, body)
         assert (status, told["run_id"]) == (202, run_id)
         (waiting,) = (await client.get("/v1/threads/t/mailbox"))["items"][-1:]
         assert (await client.settled(waiting["run_id"]))["agent_id"] == "a"
-        assert (await client.get("/v1/runs"))["total"] == 2
+        assert (await client.get("/v1/runs?total=true"))["total"] == 2
         resume = {**body, "mode": "resume_open_run"}
         assert (await client.refused(path, resume))[0] == 404
         assert (await client.refused(path, {}))[0] == 400
@@ -309,15 +309,17 @@ def test_the_mailbox_takes_anything_and_shows_what_it_took() -> None:
             assert (await client.settled(told["run_id"]))["status"] == "done"
         said = await texts(client, "new")
         assert said[::2] == ["one", "two", '{"n":[3,null]}']
-        page = await client.get("/v1/threads/new/mailbox?limit=2")
+        page = await client.get("/v1/threads/new/mailbox?limit=2&total=true")
         assert (page["total"], page["has_more"]) == (3, True)
         rest = await client.get(f"/v1/threads/new/mailbox?limit=2&cursor={page['next_cursor']}")
         items = page["items"] + rest["items"]
         assert {item["status"] for item in items} == {"Acked"}
         assert not {"claim_token", "request"} & set(items[0])
         assert (items[0]["priority"], items[0]["max_attempts"]) == (128, 5)
-        assert (await client.get("/v1/threads/new/mailbox?status=Acked"))["total"] == 3
-        assert (await client.get("/v1/threads/new/mailbox?status=DeadLetter"))["total"] == 0
+        assert (await client.get("/v1/threads/new/mailbox?status=Acked&total=true"))["total"] == 3
+        assert (await client.get("/v1/threads/new/mailbox?status=DeadLetter&total=true"))[
+            "total"
+        ] == 0
         refused = await client.refused("GET /v1/threads/new/mailbox?status=acked")
         assert refused == (400, "invalid status filter: acked")
         assert (await client.refused("GET /v1/threads/nobody/mailbox"))[0] == 404
@@ -345,7 +347,7 @@ def test_a_decision_lets_the_run_go_on_and_counts_once(target: str, name: str) -
         status, _ = await client.refused(path, {**body, "payload": "no"})
         assert status == 409
         page = await client.get("/v1/threads/t/messages")
-        answers = [it["message"] for it in page["messages"] if it["message"]["role"] == "tool"]
+        answers = [it["message"] for it in page["items"] if it["message"]["role"] == "tool"]
         assert len(answers) == 1
         assert "told yes" in answers[0]["content"][0]["text"]
 
@@ -377,7 +379,7 @@ def test_a_decision_on_what_does_not_wait_is_refused() -> None:
         _, thread = await client.ask("POST /v1/threads", {})
         refused = await client.refused(f"POST /v1/threads/{thread['id']}/decision", body)
         assert refused[0] == 404
-        assert (await client.get("/v1/tickets"))["total"] == 2
+        assert (await client.get("/v1/tickets?total=true"))["total"] == 2
 
     served(scenario, lambda: talking(ToolCalls([("ask", {"question": "sure?"})])))
 
@@ -501,10 +503,10 @@ def test_a_tenant_lists_its_tickets_however_many_others_wait() -> None:
                 body = {"agentId": "a", "messages": [HI]}
                 await Request(app, "POST", "/v1/runs", headers=bearer(name), body=body).task
             store.threads = store.tickets = 0
-            page = (await ask(app, "GET", "/v1/tickets", headers=bearer("ann"))).json
+            page = (await ask(app, "GET", "/v1/tickets?total=true", headers=bearer("ann"))).json
             assert (page["total"], len(page["items"])) == (1, 1)
             assert (store.threads, store.tickets) == (0, 1), "others cost nothing"
-            page = (await ask(app, "GET", "/v1/tickets", headers=bearer("bob"))).json
+            page = (await ask(app, "GET", "/v1/tickets?total=true", headers=bearer("bob"))).json
             assert page["total"] == 3
 
     asyncio.run(main())
@@ -513,7 +515,7 @@ def test_a_tenant_lists_its_tickets_however_many_others_wait() -> None:
 def test_tickets_are_found_by_run_by_thread_and_all_together() -> None:
     async def scenario(client: Client) -> None:
         run_ids = [run_id_of(await client.run(thread_id)) for thread_id in ("t", "t2")]
-        page = await client.get("/v1/tickets")
+        page = await client.get("/v1/tickets?total=true")
         assert (page["total"], page["has_more"]) == (2, False)
         first, second = page["items"]
         assert [first["run_id"], second["run_id"]] == run_ids
@@ -522,7 +524,9 @@ def test_tickets_are_found_by_run_by_thread_and_all_together() -> None:
         assert (await client.get("/v1/threads/t2/tickets"))["items"] == [second]
         assert (await client.get(f"/v1/runs/{run_ids[0]}/tickets"))["items"] == [first]
         paged = await client.get("/v1/tickets?limit=1")
-        assert (paged["items"], paged["total"], paged["has_more"]) == ([first], 2, True)
+        assert paged == {"items": [first], "has_more": True, "next_cursor": "1"}
+        rest = await client.get(f"/v1/tickets?limit=1&cursor={paged['next_cursor']}")
+        assert rest == {"items": [second], "has_more": False, "next_cursor": None}
         assert (await client.get("/v1/tickets?limit=1&offset=1"))["items"] == [second]
         assert (await client.refused("GET /v1/tickets?limit=0"))[0] == 400
         for path in ("threads", "runs"):
@@ -530,7 +534,7 @@ def test_tickets_are_found_by_run_by_thread_and_all_together() -> None:
         assert (await client.ask(f"POST /v1/runs/{run_ids[0]}/cancel"))[0] == 202
         later = run_id_of(await client.run("t"))
         assert (await client.get(f"/v1/runs/{run_ids[0]}/tickets"))["items"] == []
-        assert (await client.get(f"/v1/runs/{later}/tickets"))["total"] == 1
+        assert (await client.get(f"/v1/runs/{later}/tickets?total=true"))["total"] == 1
 
     served(scenario, lambda: talking(ToolCalls([("ask", {"question": "sure?"})])))
 

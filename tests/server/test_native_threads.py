@@ -62,7 +62,7 @@ def test_threads_are_listed_page_by_page_and_by_their_owner() -> None:
         seen: list[str] = []
         page = await client.get("/v1/threads?resource_id=ann&limit=2")
         while True:
-            assert (page["total"], page["limit"], page["offset"]) == (5, 2, len(seen))
+            assert len(page["items"]) == min(2, 5 - len(seen))
             seen += page["items"]
             assert page["has_more"] is (page["next_cursor"] is not None)
             if not page["has_more"]:
@@ -78,8 +78,8 @@ def test_threads_are_listed_page_by_page_and_by_their_owner() -> None:
         assert children["items"] == others
         roots = await client.get("/v1/threads?root=true")
         assert sorted(roots["items"]) == sorted(ids)
-        clamped = await client.get("/v1/threads?limit=100000&offset=-3")
-        assert (clamped["limit"], clamped["offset"]) == (200, 0)
+        clamped = await client.get("/v1/threads?limit=100000&offset=-3&total=true")
+        assert (len(clamped["items"]), clamped["total"]) == (6, 6)
 
     served(scenario)
 
@@ -109,7 +109,7 @@ def test_summaries_say_who_spoke_last() -> None:
     async def scenario(client: Client) -> None:
         await made(client, title="quiet")
         await client.run("loud")
-        page = await client.get("/v1/threads/summaries")
+        page = await client.get("/v1/threads/summaries?total=true")
         found = {item["title"]: item for item in page["items"]}
         assert found["quiet"]["agent_id"] is None
         loud = found[None]
@@ -230,22 +230,22 @@ def test_messages_are_listed_in_either_order_and_without_what_is_internal() -> N
         await client.run("t", "two")
 
         def texts(page: Any) -> list[str]:
-            return [record["message"]["content"][0]["text"] for record in page["messages"]]
+            return [record["message"]["content"][0]["text"] for record in page["items"]]
 
         path = "/v1/threads/t/messages"
-        page = await client.get(path)
+        page = await client.get(f"{path}?total=true")
         assert texts(page) == ["one", "Hello.", "two", "Hello."]
         assert (page["total"], page["has_more"], page["next_cursor"]) == (4, False, None)
-        assert page["messages"][0]["produced_by_run_id"] == first.run_id
+        assert page["items"][0]["produced_by_run_id"] == first.run_id
         assert texts(await client.get(f"{path}?visibility=internal")) == ["hidden"]
         everything = await client.get(f"{path}?visibility=all&order=desc")
         assert texts(everything) == ["Hello.", "two", "Hello.", "hidden", "one"]
-        assert [record["seq"] for record in everything["messages"]] == [5, 4, 3, 2, 1]
+        assert [record["seq"] for record in everything["items"]] == [5, 4, 3, 2, 1]
         between = await client.get(f"{path}?after=1&before=4")
         assert texts(between) == ["Hello."]
         assert texts(await client.get(f"{path}?runId={first.run_id}")) == ["one", "Hello."]
         page = await client.get(f"{path}?limit=3")
-        assert (page["has_more"], page["total"]) == (True, 4)
+        assert (page["has_more"], "total" in page) == (True, False)
         assert texts(await client.get(f"{path}?limit=3&cursor={page['next_cursor']}")) == ["Hello."]
         refused = await client.refused(f"GET {path}?order=up")
         assert refused == (400, "order must be asc or desc")
@@ -267,7 +267,7 @@ def test_the_runs_of_a_thread_are_found() -> None:
         assert active["waiting"]["ticket_ids"]
         assert await client.get(f"/v1/threads/{thread_id}/runs/latest") == active
         page = await client.get(f"/v1/threads/{thread_id}/runs?status=waiting")
-        assert (page["items"], page["total"], page["has_more"]) == ([active], 1, False)
+        assert page == {"items": [active], "has_more": False, "next_cursor": None}
         assert (await client.get(f"/v1/threads/{thread_id}/runs?status=done"))["items"] == []
         refused = await client.refused(f"GET /v1/threads/{thread_id}/runs?status=odd")
         assert refused == (400, "invalid status filter: odd")

@@ -73,7 +73,7 @@ def test_after_a_reload_the_page_asks_for_the_newest_messages() -> None:
             async with session.post(f"{url}/v1/runs", json=body) as run:
                 await run.read()
             async with session.get(f"{url}/v1/threads/t/messages{query}") as reply:
-                newest = (await reply.json())["messages"][0]["message"]
+                newest = (await reply.json())["items"][0]["message"]
                 assert newest["role"] == "assistant"
 
     asyncio.run(scenario())

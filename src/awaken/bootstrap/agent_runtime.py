@@ -13,7 +13,7 @@ from awaken.contracts.budgets import Budget, PriceList
 from awaken.contracts.bus import Bus
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.dispatch import InputMode
-from awaken.contracts.errors import RunFailed
+from awaken.contracts.errors import RunFailed, ThreadBusy
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.inference import ModelClient
 from awaken.contracts.lifecycle import Failed, RunStatus
@@ -45,6 +45,7 @@ from awaken.runtime.limits import Limits, ToolSlots
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.run import Services
 from awaken.runtime.system import SystemClock, Uuid7Source
+from awaken.services.busy_threads import BUSY, BusyThreads
 from awaken.services.control import RunControl
 from awaken.services.discovery import Discovery, with_remotes
 from awaken.services.following import Following
@@ -74,6 +75,7 @@ from .stores import opened_store, profiles_of
 from .thread_calls import ThreadCalls
 
 if TYPE_CHECKING:
+    from awaken.bootstrap.session_servers import SessionServers
     from awaken.server.app import ServerApp
     from awaken.server.config import ServerConfig
 
@@ -174,10 +176,12 @@ class AgentRuntime(ThreadCalls):
         )
         self._control = RunControl(self._engine, self._node.mailbox, self._have_worked)
         following = Following(self._engine, self._control, self._node.bus, config.poll_ms)
+        self._busy = BusyThreads(self._engine, self._control, following)
         self._desk = Desk(
             engine=self._engine,
             control=self._control,
             following=following,
+            busy=self._busy,
             clock=self._clock,
             ids=ids,
         )
@@ -255,6 +259,13 @@ class AgentRuntime(ThreadCalls):
         """Everything as one caller sees it, for protocols that are served over a pipe."""
         return self._desk.view(None, principal_id)
 
+    def session_servers(self) -> "SessionServers":
+        """Opens MCP servers for sessions of clients on this machine, for protocols over a pipe."""
+        module = importlib.import_module("awaken.bootstrap.session_servers")
+        services = self._engine.services
+        servers: SessionServers = module.SessionServers(services.session_tools, services.ids)
+        return servers
+
     async def drain(self, timeout_ms: int) -> None:
         """Begin nothing new, and let what executes here end, but no longer than this.
 
@@ -286,9 +297,15 @@ class AgentRuntime(ThreadCalls):
 
         Raises:
             RunFailed: The run ended with an error; `error.result` has what it produced.
+            ThreadBusy: The thread is busy with the caller's own run, or `on_busy` is `reject`.
             UsageError: The request cannot be served; nothing was written.
         """
-        return _checked(await self._engine.run(run_request(agent_id, input, thread_id, options)))
+        request = run_request(agent_id, input, thread_id, options)
+        try:
+            return _checked(await self._engine.run(request))
+        except ThreadBusy as error:
+            refusal = error
+        return _checked(await self._busy.run(request, refusal))
 
     def stream(
         self,
@@ -302,7 +319,8 @@ class AgentRuntime(ThreadCalls):
 
         A failed run ends with a `run_finish` event that says so; nothing is raised for it.
         """
-        return self._engine.stream(run_request(agent_id, input, thread_id, options))
+        request = run_request(agent_id, input, thread_id, options)
+        return self._engine.stream(request, partial(self._busy.stream, request))
 
     async def start(
         self,
@@ -312,8 +330,18 @@ class AgentRuntime(ThreadCalls):
         thread_id: str | None = None,
         **options: Unpack[RunOptions],
     ) -> RunHandle:
-        """Start a run that goes on by itself; returns once it is durable."""
-        return await self._engine.start(start_request(agent_id, input, thread_id, options))
+        """Start a run that goes on by itself; returns once it is durable.
+
+        Raises:
+            ThreadBusy: The thread is busy with the caller's own run, or `on_busy` is `reject`.
+            UsageError: The request cannot be served; nothing was written.
+        """
+        request = start_request(agent_id, input, thread_id, options)
+        try:
+            return await self._engine.start(request)
+        except BUSY as error:
+            refusal = error
+        return await self._busy.start(request, refusal)
 
     async def submit(
         self,

@@ -11,7 +11,7 @@ from awaken.contracts.errors import InvalidInput
 from awaken.contracts.identity import Adapter, RunMode, RunOrigin
 from awaken.contracts.inference import InferenceOverride
 from awaken.contracts.messages import Message, user
-from awaken.contracts.runs import RunRequest
+from awaken.contracts.runs import OnBusy, RunRequest
 from awaken.contracts.tools import ToolDescriptor
 from awaken.contracts.tracing import TraceContext, trace_of
 from awaken.services.control import DeliveryOptions
@@ -22,7 +22,7 @@ from .decisions import finished_decision
 Input = str | Message | ContentBlock | Sequence[Message | ContentBlock | str]
 
 
-class RunOptions(TypedDict, total=False):
+class RequestOptions(TypedDict, total=False):
     """What a run may be given besides its input; see `RunRequest` for what each one means."""
 
     overrides: InferenceOverride | Mapping[str, Any]
@@ -43,16 +43,25 @@ class RunOptions(TypedDict, total=False):
     budgets: Sequence[Budget]
 
 
-class SubmitOptions(RunOptions, DeliveryOptions, total=False):
+class RunOptions(RequestOptions, total=False):
+    """What a run that is started now may be given besides its input."""
+
+    on_busy: OnBusy | str
+    """What becomes of it while another run of the thread executes: `queue` unless given."""
+
+
+class SubmitOptions(RequestOptions, DeliveryOptions, total=False):
     """What submitted input may say about its run and its delivery."""
 
 
 _OPTIONS = tuple(RunOptions.__annotations__)
+_SUBMITTED = tuple(RequestOptions.__annotations__)
 _DELIVERY = tuple(DeliveryOptions.__annotations__)
 _ENUMS: tuple[tuple[str, type], ...] = (
     ("origin", RunOrigin),
     ("run_mode", RunMode),
     ("adapter", Adapter),
+    ("on_busy", OnBusy),
 )
 _IDS = (
     "agent_id",
@@ -99,7 +108,7 @@ def submission(
     Raises:
         InvalidInput: The input or an option is malformed, or there is no such option.
     """
-    check_names("option", options, (*_OPTIONS, *_DELIVERY))
+    check_names("option", options, (*_SUBMITTED, *_DELIVERY))
     given: dict[str, Any] = dict(options)
     delivery = {name: given.pop(name) for name in _DELIVERY if name in given}
     for name in ("priority", "delay_ms"):

@@ -40,5 +40,6 @@ def acp(
 
 async def _serve(served: Served, agent_id: str | None, drain_ms: int, output: TextIO) -> None:
     async with served.runtime as runtime:
-        sessions = Sessions(runtime.view("local"), agent_id, __version__)
+        open_tools = runtime.session_servers().open
+        sessions = Sessions(runtime.view("local"), agent_id, __version__, open_tools)
         await serve(sessions, await stdio_streams(output), lambda: runtime.drain(drain_ms))

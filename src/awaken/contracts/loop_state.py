@@ -163,6 +163,7 @@ class RequestOptions(Record, frozen=True, kw_only=True):
     frontend_tools: tuple[ToolDescriptor, ...] = ()
     output_schema: dict[str, Any] | None = None
     budgets: tuple[Budget, ...] = ()
+    session_tools: tuple[ToolDescriptor, ...] = ()
 
 
 REQUEST_OPTIONS: StateKey[RequestOptions, RequestOptions] = StateKey(

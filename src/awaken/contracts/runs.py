@@ -133,6 +133,17 @@ class RunRecord(Record, frozen=True, kw_only=True):
         return self.is_resumable_waiting and not has_tickets and not self.awaits_tasks
 
 
+class OnBusy(StrEnum):
+    """What becomes of a request whose thread has a run that executes."""
+
+    QUEUE = "queue"
+    """It begins when the thread has done what it has to do."""
+    INTERRUPT = "interrupt"
+    """What the thread does is cancelled, and what it has queued is dropped."""
+    REJECT = "reject"
+    """It is refused with `ThreadBusy`."""
+
+
 class RunRequest(Record, frozen=True, kw_only=True):
     """A request to run an agent on a thread."""
 
@@ -179,6 +190,10 @@ class RunRequest(Record, frozen=True, kw_only=True):
     """Calls that whoever begins the run allows in it; it is no client's to give."""
     wanted_tools: tuple[str, ...] = ()
     """Tools, as ids or globs, that the run needs in full from its beginning."""
+    on_busy: OnBusy = OnBusy.QUEUE
+    """What becomes of it while another run of the thread executes."""
+    session_tools: tuple[ToolDescriptor, ...] = ()
+    """Tools of the client's session, which only the process with the open session can execute."""
 
     @property
     def is_quiet(self) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 from awaken.contracts.errors import ThreadBusy
 from awaken.contracts.runs import RunResult
+from awaken.contracts.tracing import CURRENT_RUN
 
 from .latch import Latch
 from .leases import Lease
@@ -23,6 +24,7 @@ class ActiveRun:
         "lease",
         "released",
         "run",
+        "started_by",
         "task",
         "thread_id",
     )
@@ -32,6 +34,8 @@ class ActiveRun:
         self.is_brief = is_brief
         """Whether it only writes down what wakes nobody, and is over at once."""
         self.run: Run | None = None
+        self.started_by = CURRENT_RUN.get()
+        """The run whose code asked for this one."""
         self.task: asyncio.Task[RunResult] | None = None
         """The run's own task; absent when it executes in its caller's."""
         self._outcome: asyncio.Future[RunResult] | None = None

@@ -49,6 +49,7 @@ from .resolution.resolver import (
 )
 from .resume import take_decisions
 from .run import Run, Services
+from .session_tools import add_session_tools
 from .state.store import StateStore
 from .streams import EventFeed
 
@@ -226,8 +227,12 @@ class Admission:
         run = Run(
             identity=_identity(request, record, agent.spec.id),
             record=record,
-            agent=agent.with_frontend_tools(request.frontend_tools).with_output(
-                request.output_schema
+            agent=add_session_tools(
+                agent.with_frontend_tools(request.frontend_tools).with_output(
+                    request.output_schema
+                ),
+                request,
+                self._services.session_tools,
             ),
             pinned=pinned,
             request=request,
@@ -467,6 +472,7 @@ def _with_kept_options(request: RunRequest, state: StateStore) -> RunRequest:
         frontend_tools=request.frontend_tools,
         output_schema=request.output_schema,
         budgets=request.budgets,
+        session_tools=request.session_tools,
     )
     if asked == kept:
         return request
@@ -476,7 +482,11 @@ def _with_kept_options(request: RunRequest, state: StateStore) -> RunRequest:
     # Whoever goes on with a run cannot free it from the budgets that it was given.
     budgets = kept.budgets or asked.budgets
     options = RequestOptions(
-        overrides=overrides, frontend_tools=tools, output_schema=schema, budgets=budgets
+        overrides=overrides,
+        frontend_tools=tools,
+        output_schema=schema,
+        budgets=budgets,
+        session_tools=asked.session_tools or kept.session_tools,
     )
     state.update(REQUEST_OPTIONS, options)
     return msgspec.structs.replace(
@@ -485,4 +495,5 @@ def _with_kept_options(request: RunRequest, state: StateStore) -> RunRequest:
         frontend_tools=tools,
         output_schema=schema,
         budgets=budgets,
+        session_tools=options.session_tools,
     )

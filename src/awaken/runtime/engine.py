@@ -1,8 +1,8 @@
 """The run engine: starts runs, at most one per thread, and controls those that execute."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, suppress
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -60,6 +60,8 @@ from .streams import EventReader
 from .sub_runs import ChildRuns
 from .task_desk import TaskDesk
 
+StreamWhenBusy = Callable[[ThreadBusy], AsyncGenerator[AgentEvent, None]]
+
 
 class RunEngine:
     """Admits, executes and controls runs."""
@@ -89,25 +91,41 @@ class RunEngine:
         """Execute a request to its end or its suspension; the run ends with its caller."""
         return await self._execution.run_here(request, _attach)
 
-    async def stream(self, request: RunRequest) -> AsyncGenerator[AgentEvent, None]:
-        """Execute a request and yield its events; closing the iterator cancels the run."""
+    async def stream(
+        self, request: RunRequest, when_busy: StreamWhenBusy | None = None
+    ) -> AsyncGenerator[AgentEvent, None]:
+        """Execute a request and yield its events; closing the iterator cancels the run.
+
+        If its thread is busy, what `when_busy` yields is yielded instead.
+        """
         reader = EventReader(is_attached=True)
 
         def attach(run: Run) -> None:
             _attach(run)
             run.feed.attach(reader)
 
-        active, run = await self._execution.launch(request, attach)
-        assert active.task is not None
+        refusal: ThreadBusy | None = None
         try:
-            async for event in reader:
-                yield event
-            await active.task
-        finally:
-            run.feed.detach(reader)
-            run.token.cancel("caller")
-            if not active.task.done():
-                await asyncio.wait([active.task])
+            active, run = await self._execution.launch(request, attach)
+            assert active.task is not None
+            try:
+                async for event in reader:
+                    yield event
+                await active.task
+            finally:
+                run.feed.detach(reader)
+                run.token.cancel("caller")
+                if not active.task.done():
+                    await asyncio.wait([active.task])
+        except ThreadBusy as error:
+            # Before its first commit, and so before its first event.
+            if when_busy is None:
+                raise
+            refusal = error
+        if refusal is not None and when_busy is not None:
+            async with aclosing(when_busy(refusal)) as events:
+                async for event in events:
+                    yield event
 
     async def execute(self, dispatch: RunDispatch) -> RunResult:
         """Execute a dispatch that was claimed for this process, under its claim.

@@ -20,6 +20,7 @@ from .phases.runner import has_work, run_phase
 from .resolution.resolver import ResolvedAgent
 from .resume import has_decided
 from .run import Run, unheard_by
+from .session_tools import add_session_tools
 from .spending.ledgers import keep_budgets
 from .tool_calls.settle import close_tickets, interrupt
 
@@ -76,6 +77,7 @@ async def switch_agent(run: Run) -> Blocked | None:
     try:
         agent = run.pinned.resolve(wanted).with_frontend_tools(run.request.frontend_tools)
         agent = agent.with_output(run.request.output_schema)
+        agent = add_session_tools(agent, run.request, run.services.session_tools)
         _check_backend(run, agent)
     except AwakenError as error:
         # The thread stays with the agent that is there, or nobody could ever answer on it.

@@ -35,6 +35,7 @@ from awaken.contracts.storage import Commit, OutboxEntry, Store, StreamCheckpoin
 from awaken.contracts.sub_runs import SubRuns
 from awaken.contracts.suspension import Ticket
 from awaken.contracts.tasks import BACKGROUND_TASKS, TaskTold
+from awaken.contracts.tools import Tool
 from awaken.contracts.transcript import Transcript
 
 from .alarm import Alarm
@@ -74,6 +75,8 @@ class Services:
     """Those that watch every run that begins or goes on from now on."""
     commit_watchers: list[Callable[[Commit], None]] = field(default_factory=list)
     """Told of every commit of a run once it is durable; they must not raise."""
+    session_tools: dict[str, Callable[[], Sequence[Tool]]] = field(default_factory=dict)
+    """What the sessions of clients that are open in this process offer now, by session."""
 
 
 class RemoteEnd(Record, frozen=True, kw_only=True):

@@ -108,6 +108,8 @@ class ServerLimits(StrictRecord, frozen=True, kw_only=True):
     """How long an id in a path may be."""
     body_ms: int = 30_000
     """How long a client may take to send a body."""
+    run_wait_ms: int = 300_000
+    """How long `POST /v1/runs` waits for a result before it answers with the run's id."""
     probe_ms: int = 5_000
     """How long the store may take to prove that it is there."""
     submits: RateLimit = RateLimit(per_s=100, burst=500)

@@ -17,6 +17,7 @@ from awaken.transport.asgi import Bytes, Receive, Reply, Scope
 from awaken.transport.json_bodies import camel_aliases, decoded, misfit, spelled
 from awaken.transport.problems import Problem, problem_of
 from awaken.transport.routes import Access, ApiRoute, Call, Principal
+from awaken.transport.unknown_fields import unknown_field
 
 from .auth import LOCAL, Authenticator
 from .config import ServerConfig
@@ -144,6 +145,7 @@ class Endpoint:
             body=body,
             base_url=_base_url(scope, headers),
             scope=scope,
+            run_wait_ms=premises.config.limits.run_wait_ms,
         )
         return await route.handle(call)
 
@@ -160,7 +162,9 @@ class Endpoint:
             named = spelled(given, self._aliases)
             found: Any = msgspec.convert(named, self.route.query, strict=False)
         except (msgspec.ValidationError, ValueError) as error:
-            raise Problem(400, "invalid_query", f"The query is malformed: {error}") from error
+            unknown = unknown_field(error, self.route.query)
+            code = "invalid_query" if unknown is None else "unknown_field"
+            raise Problem(400, code, f"The query is malformed: {unknown or error}") from error
         if any("\0" in value for value in given.values()):
             raise Problem(400, "invalid_query", "Texts may not contain the zero character.")
         return found
@@ -185,7 +189,7 @@ class Endpoint:
         try:
             return msgspec.convert(spelled(value, self._aliases), self.route.body)
         except msgspec.ValidationError as error:
-            raise misfit(error) from error
+            raise misfit(error, self.route.body) from error
 
 
 async def body_of(headers: Mapping[str, str], receive: Receive, limit: int) -> bytes:

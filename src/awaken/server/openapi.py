@@ -81,7 +81,7 @@ def _operation(route: ApiRoute, schemas: dict[Any, Any]) -> dict[str, Any]:
         "summary": route.summary,
         "tags": [route.tag] if route.tag else [],
         "parameters": list(_parameters(route, schemas)),
-        "responses": {str(route.status): _reply(route, schemas), "4XX": refusal, "5XX": refusal},
+        "responses": {**dict(_replies(route, schemas)), "4XX": refusal, "5XX": refusal},
         "security": [] if route.access is Access.OPEN else [{"bearer": _scopes(route)}],
     }
     if route.body is not None:
@@ -111,12 +111,20 @@ def _parameters(route: ApiRoute, schemas: dict[Any, Any]) -> Iterator[dict[str, 
         yield {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
 
 
-def _reply(route: ApiRoute, schemas: dict[Any, Any]) -> dict[str, Any]:
-    if route.reply is None:
+def _replies(route: ApiRoute, schemas: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
+    for status, reply in [(route.status, route.reply), *route.statuses.items()]:
+        found = _reply(reply, schemas)
+        if status == route.status and route.document is not None:
+            found["content"] |= _content("", schemas[route.document])["content"]
+        yield str(status), found
+
+
+def _reply(reply: Any, schemas: dict[Any, Any]) -> dict[str, Any]:
+    if reply is None:
         return {"description": "Done."}
-    if route.reply is bytes:
+    if reply is bytes:
         return _content("A stream of events.", {"type": "string"}, "text/event-stream")
-    return _content("Done.", schemas[route.reply])
+    return _content("Done.", schemas[reply])
 
 
 def _content(text: str, schema: Any, kind: str = "application/json") -> dict[str, Any]:
@@ -124,7 +132,8 @@ def _content(text: str, schema: Any, kind: str = "application/json") -> dict[str
 
 
 def _types(route: ApiRoute) -> Iterator[Any]:
-    yield from (type_ for type_ in (route.body, route.reply) if type_ not in (None, bytes))
+    every = (route.body, route.reply, route.document, *route.statuses.values())
+    yield from (type_ for type_ in every if type_ not in (None, bytes))
     yield from (field.type for field in _fields(route.query))
 
 

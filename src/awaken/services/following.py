@@ -20,7 +20,7 @@ from awaken.contracts.events import (
     ends_stream,
     plain,
 )
-from awaken.contracts.lifecycle import Suspended
+from awaken.contracts.lifecycle import RunStatus, Suspended
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.storage import EventStore
 from awaken.runtime.engine import RunEngine
@@ -143,8 +143,8 @@ class EventStream:
     """One reader's way through a log; iterate over `batches` once."""
 
     __slots__ = (
-        "_cursor", "_hub", "_is_over", "_is_provisional", "attached", "before", "on_drop",
-        "run_id", "thread_id",
+        "_cursor", "_hub", "_is_over", "_is_provisional", "attached", "before", "is_open_ended",
+        "on_drop", "run_id", "thread_id",
     )  # fmt: skip
 
     def __init__(self, hub: Following, thread_id: str, run_id: str | None, cursor: int) -> None:
@@ -156,6 +156,8 @@ class EventStream:
         self.attached: EventReader | None = None
         self.on_drop: Callable[[], None] | None = None
         """Called when the reader is too far behind, also while it is stuck in a write."""
+        self.is_open_ended = False
+        """Whether it goes on while the run waits, until the run has ended."""
         self._hub = hub
         self._cursor = cursor
         self._is_over = False
@@ -244,7 +246,7 @@ class EventStream:
         is_at_rest = await self._is_at_rest()
         async for batch in self._logged(None):
             yield batch
-        if is_at_rest and not self._is_over:
+        if is_at_rest and not self._is_over and not (self.is_open_ended and await self._waits()):
             self._is_over = True
             for end in await self._never_begun():
                 yield [end]
@@ -287,7 +289,7 @@ class EventStream:
                 self._cursor = item.seq
                 self._is_provisional = False
                 if self.run_id is not None and ends_stream(item.event):
-                    self._is_over = True
+                    self._is_over = not self.is_open_ended or _is_end(item.event)
             elif isinstance(item, ErrorEvent):
                 if item.code in _GOES_ON:
                     continue
@@ -318,6 +320,14 @@ class EventStream:
                 self._cursor = record.log_start
             return False
         return became is not None and hub.engine.active.of_run(became) is None
+
+    async def _waits(self) -> bool:
+        """Whether the run has not ended, and may go on."""
+        try:
+            record = await self._hub.control.record(self.run_id or "")
+        except UnknownRun:
+            return False
+        return record.status is RunStatus.WAITING
 
     async def _never_begun(self) -> list[RunFinish]:
         """The end of a run that the log knows nothing of: it was cancelled while it was queued."""

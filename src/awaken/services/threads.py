@@ -11,14 +11,14 @@ from awaken.contracts.errors import CursorInvalid, InvalidInput, UnknownThread
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages import Message, MessageRecord
 from awaken.contracts.queries import DispatchQuery, MessageQuery, Page, ThreadQuery
-from awaken.contracts.record import Record
+from awaken.contracts.record import StrictRecord
 from awaken.contracts.storage import Commit, DeleteStrategy, Store
 from awaken.contracts.suspension import Ticket
 from awaken.contracts.threads import NewestBranch, Thread
 from awaken.runtime.forking import Fork, fork_thread
 
 
-class ThreadEdit(Record, frozen=True, kw_only=True):
+class ThreadEdit(StrictRecord, frozen=True, kw_only=True):
     """Changes to a thread; what is unset stays, None clears, `custom` is merged by key."""
 
     title: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -189,6 +189,12 @@ class ThreadView:
         if thread_id is not None:
             await self.thread(thread_id)
         return await self._store.list_tickets(thread_id, tenant_id=self.tenant_id)
+
+    async def run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
+        """Every ticket of a run, also those that were decided or closed, oldest first."""
+        await self.thread(thread_id)
+        found = await self._store.list_run_tickets(thread_id, run_id)
+        return tuple(sorted(found, key=lambda it: (it.created_at, it.ticket_id)))
 
     async def dispatches(self, query: DispatchQuery) -> Page[RunDispatch]:
         """List what was queued on a thread, oldest first."""

@@ -1,27 +1,28 @@
 """What one tenant can see and do. What belongs to others does not exist for it."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from awaken.authoring.pydantic_models import encode_model
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import (
+    AwakenError,
     InvalidResume,
     LimitExceeded,
     ThreadBusy,
     UnknownAgent,
     UnknownRun,
-    VersionConflict,
 )
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.profile import ProfileStore
 from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, Page, RunQuery
 from awaken.contracts.runs import (
     DecisionReceipt,
+    OnBusy,
     RunRecord,
     RunRequest,
     RunResult,
@@ -38,6 +39,7 @@ from awaken.runtime.engine import RunEngine
 from awaken.runtime.repeats import AlreadySaid, already_said, without_repeats
 from awaken.runtime.streams import EventReader
 
+from .busy_threads import BUSY, BusyThreads
 from .control import DeliveryOptions, RunControl
 from .decisions import Find, named_decisions
 from .following import EventStream, Following, run_events
@@ -46,8 +48,6 @@ from .threads import ThreadView, check_cursor
 
 REQUEST_ITEMS_MAX = 1000
 """How many messages, tools or decisions one request may bring."""
-_BUSY = (ThreadBusy, VersionConflict)
-"""Somebody else has the thread, here or in another process; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +57,7 @@ class Desk:
     engine: RunEngine
     control: RunControl
     following: Following
+    busy: BusyThreads
     clock: Clock
     ids: IdSource
 
@@ -131,36 +132,39 @@ class TenantView(ThreadView):
         """
         return tuple(sorted(self._desk.engine.registry.snapshot().resolve(agent_id).tools))
 
-    async def start(
-        self, request: RunRequest, *, when_busy: InputMode | None = InputMode.INTERRUPT
-    ) -> StartedRun:
-        """Run an agent on a thread now, and follow it; what the thread did before is cancelled.
+    def decode_output(self, agent_id: str, text: str) -> Any:
+        """An agent's answer as JSON of its output type; None when it answers in plain text."""
+        try:
+            output = self._desk.engine.registry.snapshot().resolve(agent_id).output
+            if output is None or output.schema is None:
+                return None
+            return msgspec.to_builtins(output.decode(text), enc_hook=encode_model)
+        except (AwakenError, TypeError):
+            # The agent was changed since: the text is still there.
+            return None
 
-        With another mode for busy threads the run begins when that mode lets it; without one it
-        does not begin.
+    async def start(self, request: RunRequest) -> StartedRun:
+        """Run an agent on a thread, and follow it; on a busy one as the request says.
 
         Raises:
-            ThreadBusy: The thread does something, and no mode was given.
-            VersionConflict: The same, or the thread is not where the request expects it.
             UnknownThread: The thread belongs to somebody else.
+            ThreadBusy: The thread is busy, and the request rejects that.
             AwakenError: The request cannot be served; nothing was written.
         """
         request = self._owned(request)
         try:
             return await self._start_here(request)
-        except _BUSY:
-            if when_busy is None:
-                raise
-        if (same := await self._find_same(request)) is not None:
-            return same
-        is_urgent = when_busy is InputMode.INTERRUPT
-        if is_urgent and await self._control.make_way(request.thread_id or ""):
-            # Somebody else may have come first.
-            with suppress(*_BUSY):
-                return await self._start_here(request)
-        receipt = await self._control.submit(request, when_busy, {})
-        stream = await self._desk.following.of_run(receipt.run_id)
-        return StartedRun(run_id=receipt.run_id, thread_id=receipt.thread_id, stream=stream)
+        except BUSY as error:
+            refusal = error
+        if request.on_busy is not OnBusy.REJECT:
+            same = await self._find_same(request)
+            if same is not None:
+                return same
+        begun = await self._desk.busy.resolve(request, refusal, self._start_here)
+        if isinstance(begun, StartedRun):
+            return begun
+        stream = await self._desk.following.of_run(begun.run_id)
+        return StartedRun(run_id=begun.run_id, thread_id=begun.thread_id, stream=stream)
 
     async def send(
         self,

@@ -43,6 +43,12 @@ class Bytes:
         await send({"type": "http.response.body", "body": self.body})
 
 
+async def wait_for_disconnect(receive: Receive) -> None:
+    """Wait until the client is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
 def as_json(value: Any, status: int = 200, headers: Iterable[Header] = ()) -> Bytes:
     """Answer with a JSON document."""
     return Bytes(status, encode_json(value), (JSON, *headers))

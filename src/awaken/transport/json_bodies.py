@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from .problems import Problem
+from .unknown_fields import unknown_field
 
 DEPTH_MAX = 100
 """How deeply a document may be nested, so that every step on its way can follow."""
@@ -23,14 +24,16 @@ def decoded(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
         if data.count(b"[") + data.count(b"{") > DEPTH_MAX:
             _check_depth(msgspec.json.decode(data))
     except msgspec.ValidationError as error:
-        raise misfit(error) from error
+        raise misfit(error, decoder.type) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Problem(400, "malformed_json", f"The body is no JSON: {error}") from error
     return value
 
 
-def misfit(error: Exception) -> Problem:
+def misfit(error: Exception, type_: Any) -> Problem:
     """The refusal of a body that is JSON, but not of the type that is wanted."""
+    if (unknown := unknown_field(error, type_)) is not None:
+        return Problem(422, "unknown_field", f"The body does not fit: {unknown}")
     return Problem(422, "invalid_body", f"The body does not fit: {error}")
 
 

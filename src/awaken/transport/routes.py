@@ -73,6 +73,8 @@ class Call:
     base_url: str = ""
     """Where the client sees the server, without a slash at the end."""
     scope: Scope = field(default_factory=dict)
+    run_wait_ms: int = 0
+    """How long a reply may wait for a run to end."""
 
     def require(self, access: Access) -> None:
         """Refuse a caller that may not do that, where the route could not tell.
@@ -135,7 +137,11 @@ class ApiRoute:
     """The type of the JSON body; None takes none, `bytes` takes it undecoded."""
     reply: Any = None
     """The type of the JSON reply, for the document; `bytes` is an event stream."""
+    document: Any = None
+    """The type of the JSON reply that clients get instead of the stream if they ask for one."""
     status: int = 200
+    statuses: Mapping[int, Any] = field(default_factory=dict)
+    """What else it answers when all is well, with the type of each reply."""
     may_stream: bool = False
     """Whether it answers some with an event stream although its reply is a document."""
     tag: str = ""

@@ -13,7 +13,7 @@ from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import AgentEvent, ErrorEvent, LoggedEvent
 from awaken.services.following import Batch
 
-from .asgi import Header, Receive, Scope, Send
+from .asgi import Header, Receive, Scope, Send, wait_for_disconnect
 from .problems import problem_of
 
 logger = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class EventStreamReply:
             writing.cancel()
 
         self._stream.on_drop = stop
-        watching = asyncio.ensure_future(_disconnect(receive))
+        watching = asyncio.ensure_future(wait_for_disconnect(receive))
         watching.add_done_callback(stop)
         try:
             await self._write(send)
@@ -161,11 +161,6 @@ async def _cut_off(scope: Scope, disconnected: "asyncio.Future[None]") -> None:
     if abort is not None:
         abort()
         await asyncio.wait({disconnected}, timeout=1)
-
-
-async def _disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _told(error: Exception) -> ErrorEvent:

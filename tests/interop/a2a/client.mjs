@@ -56,9 +56,11 @@ found.sent = await client.sendMessage(message("hi"));
 found.streamed = await heard(client.sendMessageStream(message("stream")));
 const asked = await client.sendMessage(message("ask"));
 found.asked = asked;
-found.answered = await heard(
-  client.sendMessageStream(message("the left", { taskId: asked.id })),
-);
+let answering;
+found.resubscribed = await heard(client.resubscribeTask({ tenant: "", id: asked.id }), () => {
+  answering = heard(client.sendMessageStream(message("the left", { taskId: asked.id })));
+});
+found.answered = await answering;
 found.got = await client.getTask({ tenant: "", id: asked.id, historyLength: undefined });
 const held = await client.sendMessage(
   message("hold", { configuration: { returnImmediately: true } }),

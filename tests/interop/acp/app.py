@@ -1,4 +1,4 @@
-"""An agent that does what the user's last word says: look, erase, or hang."""
+"""An agent that does what the user's last word says: look, erase, hang, or echo over MCP."""
 
 import asyncio
 from typing import Any
@@ -33,9 +33,13 @@ def answer(request: InferenceRequest) -> Any:
     last = request.messages[-1]
     if last.role is Role.TOOL:
         return Turn(text=f"Done: {last.text}", reasoning="hm")
-    arguments = {"look": {"path": "/x.py"}, "erase": {"name": "x"}, "hang": {}}
-    names = {"look": "read_file", "erase": "erase", "hang": "hang"}
-    return ToolCalls([(names[last.text], arguments[last.text])])
+    calls: dict[str, tuple[str, Any]] = {
+        "look": ("read_file", {"path": "/x.py"}),
+        "erase": ("erase", {"name": "x"}),
+        "hang": ("hang", {}),
+        "echo": ("mcp__everything__echo", {"message": "hello"}),
+    }
+    return ToolCalls([calls[last.text]])
 
 
 agent = Agent("a", model=ScriptedModel([answer], cycle=True), tools=[read_file, erase, hang])

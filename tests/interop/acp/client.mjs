@@ -1,6 +1,7 @@
 // The official ACP client starts the agent and plays one scenario; prints what it saw as JSON.
 import { spawn } from "node:child_process";
 import { Readable, Writable } from "node:stream";
+import { fileURLToPath } from "node:url";
 import * as acp from "@agentclientprotocol/sdk";
 
 const [python, store, choice, earlier, ...words] = process.argv.slice(2);
@@ -25,7 +26,10 @@ const editor = acp
 
 await editor.connectWith(stream, async (ctx) => {
   seen.hello = await ctx.request("initialize", { protocolVersion: 1, clientCapabilities: {} });
-  const place = { cwd: process.cwd(), mcpServers: [] };
+  const file = "../node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+  const program = fileURLToPath(new URL(file, import.meta.url));
+  const server = { name: "everything", command: process.execPath, args: [program, "stdio"], env: [] };
+  const place = { cwd: process.cwd(), mcpServers: words.includes("echo") ? [server] : [] };
   if (earlier) {
     await ctx.request("session/load", { sessionId: earlier, ...place });
     seen.session = earlier;

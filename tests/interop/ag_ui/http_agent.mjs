@@ -1,7 +1,6 @@
 // The official client against a served agent: prints what it came to as one JSON document.
-import { HttpAgent } from "@ag-ui/client";
-
-const base = process.argv[2];
+const [base, generation] = process.argv.slice(2);
+const { HttpAgent } = await import(generation);
 const warnings = [];
 console.warn = (...said) => warnings.push(said.join(" "));
 console.error = (...said) => warnings.push(said.join(" "));
@@ -37,7 +36,9 @@ async function frontend() {
   const tools = [{ name: "paint", description: "Paint.", parameters: { type: "object" } }];
   ask(it, "paint");
   await it.runAgent({ tools });
-  const pending = it.finished.at(-1).pendingToolCallIds;
+  // Clients before 1.0 find out for themselves which calls are theirs.
+  const calls = it.messages.flatMap((message) => message.toolCalls ?? []).map((call) => call.id);
+  const pending = it.finished.at(-1).pendingToolCallIds ?? calls;
   for (const id of pending)
     it.addMessage({ id: `res-${id}`, role: "tool", toolCallId: id, content: "painted" });
   await it.runAgent({ tools });

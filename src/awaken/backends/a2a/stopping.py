@@ -10,6 +10,7 @@ from awaken.wire.a2a import TaskState
 from .client import A2AClient
 from .errand import CARRY_S, Errand
 from .failures import RemoteTaskEnded, RemoteTaskUnknown
+from .turn import context_of
 from .wire import Task
 
 STOP_S = CARRY_S + 2.0
@@ -53,7 +54,7 @@ async def _task_id(
             return task_id
     if known is not None and known.run_id == identity.run_id and known.task_id is not None:
         return None if known.last_state in _ENDS else known.task_id
-    context_id = (known.context_id if known is not None else None) or identity.thread_id
+    context_id = (known.context_id if known is not None else None) or context_of(identity.thread_id)
     try:
         tasks = await client.find(context_id)
     except RemoteUnsupported:

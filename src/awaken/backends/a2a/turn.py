@@ -7,6 +7,7 @@ from awaken.contracts.backend_requests import (
     BackendRootRunRequest,
     RemoteTarget,
 )
+from awaken.contracts.identity import derived_id
 from awaken.contracts.record import Record
 from awaken.wire.a2a import TaskState
 
@@ -14,6 +15,15 @@ from .outgoing import Payload, message_id_of, parts_of, turn_messages
 from .wire import Task
 
 Request = BackendRootRunRequest | BackendDelegateRunRequest
+
+
+def context_of(thread_id: str) -> str:
+    """The conversation at the other side that goes with a thread.
+
+    Never the thread's own id: the other side may be this server, or share its store, and a task on
+    the thread would wait for the very run that asks for it.
+    """
+    return derived_id(thread_id, "a2a", "context")
 
 
 class Turn(Record, frozen=True, kw_only=True):
@@ -55,7 +65,7 @@ class Turn(Record, frozen=True, kw_only=True):
             run_id=identity.run_id,
             message_id=message_id,
             parts=parts_of(messages),
-            context_id=known.context_id or identity.thread_id,
+            context_id=known.context_id or context_of(identity.thread_id),
             has_own_context=identity.thread_id == identity.run_id,
             continued_id=known.task_id if is_continued else None,
             question_id=known.question_id if is_continued else None,

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
-from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import InvalidResume
 from awaken.contracts.identity import Adapter, derived_id, present
 from awaken.contracts.lifecycle import RunStatus
@@ -61,7 +61,7 @@ async def stream_message(ask: Ask[SendMessage]) -> Streamed:
     message, wanted, begun = await _begun(ask)
     if present(message.task_id) is not None:
         return await _streamed(ask, begun.run_id, begun.stream, wanted.history_length)
-    shown = TaskProjection(begun.run_id, begun.thread_id)
+    shown = TaskProjection(begun.run_id, begun.thread_id, ask.view.decode_output)
     task = shown.snapshot()
     if wanted.history_length != 0:
         task["history"] = [msgspec.to_builtins(message) | shown.names]
@@ -101,7 +101,7 @@ async def list_tasks(ask: Ask[ListTasks]) -> Payload:
 
 
 async def subscribe(ask: Ask[TaskRequest]) -> Streamed:
-    """Follow a task from now on, or from a cursor."""
+    """Follow a task from now on, or from a cursor, to its end; a question does not end it."""
     record = await ask.record(ask.params.id)
     cursor = ask.call.cursor()
     if cursor is None:
@@ -110,6 +110,7 @@ async def subscribe(ask: Ask[TaskRequest]) -> Streamed:
             raise Problem(409, "UNSUPPORTED_OPERATION", said)
         cursor = await ask.latest(record)
     stream = await ask.view.follow_run(record.run_id, cursor)
+    stream.is_open_ended = True
     return await _streamed(ask, record.run_id, stream, ask.params.history_length)
 
 
@@ -157,7 +158,7 @@ async def _started(ask: Ask[SendMessage], message: WireMessage) -> StartedRun:
         adapter=Adapter.A2A,
     )
     try:
-        return await ask.view.start(request, when_busy=InputMode.QUEUE)
+        return await ask.view.start(request)
     except InvalidResume:
         if task_id is None:
             raise
@@ -189,6 +190,9 @@ async def _continued(ask: Ask[SendMessage], message: WireMessage, record: RunRec
     said = RunRequest(messages=() if tickets else (user_message(message),))
     decisions = decisions_of(message, tickets) if tickets else {}
     ask.call.check_may_answer(tickets, decisions.values())
+    # Under the message's id the answer is found again in the history.
+    answer_id = message.message_id or ""
+    decisions = {name: replace(it, decision_id=answer_id) for name, it in decisions.items()}
     stream = await ask.view.decide_and_follow(record, decisions, said)
     return StartedRun(run_id=record.run_id, thread_id=thread_id, stream=stream)
 
@@ -196,7 +200,7 @@ async def _continued(ask: Ask[SendMessage], message: WireMessage, record: RunRec
 async def _streamed(
     ask: Ask[Any], run_id: str, stream: EventStream, length: int | None
 ) -> Streamed:
-    shown = TaskProjection(run_id, stream.thread_id)
+    shown = TaskProjection(run_id, stream.thread_id, ask.view.decode_output)
     for event in stream.before:
         shown.project(event)
     stream.before = []

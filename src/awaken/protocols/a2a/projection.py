@@ -16,13 +16,22 @@ from awaken.transport.problems import Problem
 from awaken.transport.sse import data_line
 from awaken.wire.a2a import TaskState
 
+from .artifacts import output_artifact, tool_artifact
 from .states import Payload, Question, artifact, said_at, state_at, status, task
+
+DecodeOutput = Callable[[str, str], Any]
+"""The answer of an agent as its output type has it, from the agent's id and the text."""
 
 
 class TaskProjection:
     """What a client knows of a task after the events so far."""
 
-    def __init__(self, task_id: str, context_id: str) -> None:
+    def __init__(
+        self, task_id: str, context_id: str, decode_output: DecodeOutput | None = None
+    ) -> None:
+        self._decode_output = decode_output
+        self._made: dict[str, Payload] = {}
+        """What was made besides the answer, by artifact."""
         self.names = {"taskId": task_id, "contextId": context_id}
         self._status = status(self.names, TaskState.SUBMITTED, [])
         self._text = ""
@@ -34,7 +43,10 @@ class TaskProjection:
 
     def snapshot(self) -> Payload:
         """The task as it stands, without its messages."""
-        return task(self.names, self._status, self._text)
+        shown = task(self.names, self._status, self._text)
+        if self._made:
+            shown["artifacts"] = [*shown.get("artifacts", ()), *self._made.values()]
+        return shown
 
     def project(self, event: ev.AgentEvent) -> list[Payload]:
         """What changes with an event."""
@@ -51,8 +63,13 @@ class TaskProjection:
                 asked = result.suspension or SuspendTicket()
                 told = (call_id, result.tool_name, self._arguments.get(call_id), asked)
                 self._questions[call_id] = Question.of(*told, event.ticket_id or "")
-            case ev.ToolCallResumed(target_id=call_id) | ev.ToolCallDone(id=call_id):
+            case ev.ToolCallResumed(target_id=call_id):
                 self._questions.pop(call_id, None)
+            case ev.ToolCallDone(id=call_id, outcome=outcome, result=result):
+                self._questions.pop(call_id, None)
+                if outcome is ToolCallOutcome.SUCCEEDED:
+                    name, place = result.tool_name, event.message_id or call_id
+                    return self._add_artifact(tool_artifact(place, name, result.data))
             case ev.RunStart() if self._status["state"] is not TaskState.WORKING:
                 return [self._moved(TaskState.WORKING, [])]
             case ev.RunFinish(awaits_tasks=False):
@@ -69,7 +86,20 @@ class TaskProjection:
         # What was shown may differ from the answer: a turn was given up, or had only calls.
         last = self._added("" if is_whole else response, append=is_whole)
         last["artifactUpdate"]["lastChunk"] = True
-        return [last, ending]
+        return [last, *self._add_artifact(self._output(event, response)), ending]
+
+    def _output(self, event: ev.RunFinish, response: str) -> Payload | None:
+        if self._decode_output is None or event.identity is None:
+            return None
+        agent_id = event.identity.active_agent_id or event.identity.agent_id
+        output = self._decode_output(agent_id, response)
+        return None if output is None else output_artifact(output)
+
+    def _add_artifact(self, made: Payload | None) -> list[Payload]:
+        if made is None:
+            return []
+        self._made[made["artifactId"]] = made
+        return [{"artifactUpdate": {**self.names, "artifact": made, "lastChunk": True}}]
 
     def _moved(self, state: TaskState, parts: list[Payload]) -> Payload:
         self._status = status(self.names, state, parts)

@@ -4,14 +4,29 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from awaken.contracts import content
-from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, RunStatus, Suspended, Termination
-from awaken.contracts.messages import Role
+from awaken.contracts.lifecycle import (
+    Blocked,
+    Cancelled,
+    Failed,
+    RunStatus,
+    Suspended,
+    Termination,
+    TicketStatus,
+)
+from awaken.contracts.messages import MessageRecord, Role
 from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, VisibilityFilter
 from awaken.contracts.runs import RunRecord
-from awaken.contracts.suspension import Asks, SuspendTicket, Ticket
+from awaken.contracts.suspension import (
+    Asks,
+    DecisionAction,
+    SuspendTicket,
+    Ticket,
+    ToolCallResume,
+)
 from awaken.services.view import TenantView
 from awaken.wire.a2a import TaskState, Wire
+
+from .artifacts import block_part, output_artifact, stored_artifacts
 
 Payload = dict[str, Any]
 _ROLES = {Role.USER: "ROLE_USER", Role.ASSISTANT: "ROLE_AGENT"}
@@ -72,8 +87,16 @@ async def task_of(view: TenantView, record: RunRecord, length: int | None = None
     state, response = state_of(record, questions), (is_said and record.final_output) or ""
     said = status(names, state, said_at(record.termination, questions, response))
     said["timestamp"] = datetime.fromtimestamp((record.updated_at or record.created_at) / 1000, UTC)
-    shown = task(names, said, response if state is TaskState.COMPLETED else "")
-    return shown | await history(view, names, length)
+    is_whole = state is TaskState.COMPLETED
+    shown = task(names, said, response if is_whole else "")
+    messages = await _messages(view, names) if length != 0 or record.steps > 1 else []
+    made = stored_artifacts([it.message for it in messages])
+    if is_whole:
+        output = view.decode_output(record.active_agent_id or record.agent_id, response)
+        made += [] if output is None else [output_artifact(output)]
+    if made:
+        shown["artifacts"] = [*shown.get("artifacts", ()), *made]
+    return shown | await history(view, names, length, messages)
 
 
 async def open_tickets(view: TenantView, record: RunRecord) -> list[Ticket]:
@@ -83,23 +106,70 @@ async def open_tickets(view: TenantView, record: RunRecord) -> list[Ticket]:
     return [it for it in await view.tickets(record.thread_id) if it.run_id == record.run_id]
 
 
-async def history(view: TenantView, names: Mapping[str, str], length: int | None) -> Payload:
-    """The latest messages of a task, as a field of it."""
+async def history(
+    view: TenantView,
+    names: Mapping[str, str],
+    length: int | None,
+    messages: Sequence[MessageRecord] | None = None,
+) -> Payload:
+    """The latest messages of a task, as a field of it, with what was asked and answered."""
     if length == 0:
         return {}
-    task_id, context_id = names["taskId"], names["contextId"]
-    if await view.find_thread(context_id) is None:
-        return {"history": []}
+    if messages is None:
+        messages = await _messages(view, names)
+    calls = {it.id for record in messages for it in record.message.tool_calls or ()}
+    asked = await view.run_tickets(names["contextId"], names["taskId"]) if calls else ()
+    shown: list[Payload] = []
+    for record in messages:
+        message = record.message
+        parts = [*filter(None, map(block_part, message.content))]
+        if message.role in _ROLES and parts:
+            shown.append(_said(record.message_id, _ROLES[message.role], names, parts))
+        for call in message.tool_calls or ():
+            for ticket in (it for it in asked if it.call_id == call.id):
+                shown += _asked_and_answered(ticket, names)
+    return {"history": shown if length is None else shown[-length:]}
+
+
+async def _messages(view: TenantView, names: Mapping[str, str]) -> Sequence[MessageRecord]:
+    """The latest messages of a task, oldest first."""
+    if await view.find_thread(names["contextId"]) is None:
+        return ()
     query = MessageQuery(
-        run_id=task_id, order=Order.DESC, limit=LIMIT_MAX, visibility=VisibilityFilter.EXTERNAL
+        run_id=names["taskId"],
+        order=Order.DESC,
+        limit=LIMIT_MAX,
+        visibility=VisibilityFilter.EXTERNAL,
     )
-    page = await view.messages(context_id, query)
-    shown = [
-        {"messageId": it.message_id, "role": _ROLES[it.message.role], **names, "parts": parts}
-        for it in page.items
-        if it.message.role in _ROLES and (parts := [*filter(None, map(_part, it.message.content))])
-    ]
-    return {"history": shown[:length][::-1]}
+    return (await view.messages(names["contextId"], query)).items[::-1]
+
+
+def _asked_and_answered(ticket: Ticket, names: Mapping[str, str]) -> list[Payload]:
+    """A question that is not open any more, and its answer; an open one is the task's status."""
+    if ticket.status is TicketStatus.OPEN:
+        return []
+    told_of = (ticket.call_id, ticket.tool_name, ticket.arguments, ticket)
+    question = Question.of(*told_of, ticket.ticket_id)
+    parts = said_at(None, [question], "")
+    told = [_said(f"{ticket.ticket_id}:question", "ROLE_AGENT", names, parts)]
+    if (given := ticket.decision) is not None:
+        told.append(_said(given.decision_id, "ROLE_USER", names, [_answer(ticket, given)]))
+    return told
+
+
+def _answer(ticket: Ticket, given: ToolCallResume) -> Payload:
+    if isinstance(given.result, str):
+        return {"text": given.result}
+    if given.action is DecisionAction.CANCEL:
+        said: Payload = {"approved": False}
+        said |= {"reason": given.reason} if given.reason else {}
+    else:
+        said = {"approved": True} if is_permission(ticket) else {"result": given.result}
+    return {"data": {"callId": ticket.call_id, **said}, "mediaType": "application/json"}
+
+
+def _said(message_id: str, role: str, names: Mapping[str, str], parts: list[Payload]) -> Payload:
+    return {"messageId": message_id, "role": role, **names, "parts": parts}
 
 
 def state_of(record: RunRecord, questions: Sequence[Question]) -> TaskState:
@@ -156,17 +226,3 @@ def task(names: Mapping[str, str], status: Payload, response: str) -> Payload:
 def artifact(text: str) -> Payload:
     """The artifact that is a task's answer."""
     return {"artifactId": "response", "name": "response", "parts": [{"text": text}]}
-
-
-def _part(block: content.ContentBlock) -> Payload | None:
-    match block:
-        case content.Text(text=text) if text:
-            return {"text": text}
-        case content.Image() | content.Audio() | content.Video() | content.Document():
-            title = block.title if isinstance(block, content.Document) else None
-            named = {"filename": title} if title else {}
-            if isinstance(block.source, content.UrlSource):
-                return {"url": block.source.url, **named}
-            return {"raw": block.source.data, "mediaType": block.source.media_type, **named}
-        case _:
-            return None

@@ -9,6 +9,8 @@ from awaken.contracts.content import ContentBlock, Text
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.messages import Message, user
 from awaken.contracts.record import Record
+from awaken.contracts.secrets import RedactedString
+from awaken.contracts.session_tools import SessionServer
 from awaken.transport.media import inline, linked
 
 
@@ -31,11 +33,30 @@ class Block(Resource, frozen=True, kw_only=True, rename="camel"):
     resource: Resource | None = None
 
 
+class Setting(Record, frozen=True, kw_only=True):
+    """An environment variable of a server, or a header."""
+
+    name: str
+    value: str
+
+
+class ServerOfSession(Record, frozen=True, kw_only=True):
+    """An MCP server that a client wants its session to have; without a type it is a program."""
+
+    name: str
+    type: str = "stdio"
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: tuple[Setting, ...] = ()
+    url: str = ""
+    headers: tuple[Setting, ...] = ()
+
+
 class OpenSession(Record, frozen=True, kw_only=True, rename="camel"):
     """The parameters of `session/new` and `session/load`."""
 
     cwd: str
-    mcp_servers: tuple[Any, ...] = ()
+    mcp_servers: tuple[ServerOfSession, ...] = ()
     session_id: str = ""
 
 
@@ -46,6 +67,36 @@ class Prompt(Record, frozen=True, kw_only=True, rename="camel"):
     prompt: tuple[Block, ...] = ()
     meta: Any = msgspec.field(default=None, name="_meta")
     """What is said besides, such as the trace that the prompt belongs to."""
+
+
+def session_server(server: ServerOfSession, cwd: str) -> SessionServer:
+    """A server as the session has it.
+
+    Raises:
+        InvalidInput: It is of a kind that is not spoken here, or lacks what its kind needs.
+    """
+    what = f"mcpServers: '{server.name}'"
+    match server.type:
+        case "stdio" if server.command.strip():
+            return SessionServer(
+                name=server.name,
+                command=server.command,
+                args=server.args,
+                env=_secret(server.env),
+                cwd=cwd,
+            )
+        case "http" if server.url.strip():
+            return SessionServer(name=server.name, url=server.url, headers=_secret(server.headers))
+        case "stdio" | "http" as kind:
+            lacks = "command" if kind == "stdio" else "url"
+            raise InvalidInput(what=what, problem=f"it has no {lacks}")
+        case kind:
+            problem = f"servers of type '{kind}' are not spoken to; use stdio or http"
+            raise InvalidInput(what=what, problem=problem)
+
+
+def _secret(settings: Iterable[Setting]) -> tuple[tuple[str, RedactedString], ...]:
+    return tuple((it.name, RedactedString(it.value)) for it in settings)
 
 
 def message_of(prompt: Iterable[Block]) -> Message:

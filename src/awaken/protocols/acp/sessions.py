@@ -12,13 +12,14 @@ from awaken.contracts import events, identity, queries
 from awaken.contracts import lifecycle as ends
 from awaken.contracts.errors import AwakenError, InvalidInput, RunError, UsageError
 from awaken.contracts.runs import RunRequest
+from awaken.contracts.session_tools import OpenSessionTools, SessionTools
 from awaken.contracts.suspension import Ticket, ToolCallResume
 from awaken.contracts.tracing import trace_in
 from awaken.services.following import EventStream
 from awaken.services.threads import ThreadEdit
 from awaken.services.view import TenantView
 
-from .decode import OpenSession, Prompt, message_of
+from .decode import OpenSession, Prompt, message_of, session_server
 from .permissions import permission
 from .updates import event_updates, history_updates
 
@@ -34,7 +35,17 @@ Cancel = asyncio.Future[None]
 class Sessions:
     """Serves one client. A client that is gone is not told anything any more."""
 
-    def __init__(self, view: TenantView, agent_id: str | None, version: str) -> None:
+    def __init__(
+        self,
+        view: TenantView,
+        agent_id: str | None,
+        version: str,
+        open_tools: OpenSessionTools | None = None,
+    ) -> None:
+        """`open_tools` starts the MCP servers of a session; without it sessions have none."""
+        self._open_tools = open_tools
+        self._tools: dict[str, SessionTools] = {}
+        """The servers of each session that has any."""
         self.client: Any = None
         """The official connection, once there is one."""
         self._view = view
@@ -49,7 +60,11 @@ class Sessions:
         return {
             "protocolVersion": 1,
             "agentInfo": {"name": "awaken-acp", "version": self._version},
-            "agentCapabilities": {"loadSession": True, "promptCapabilities": prompts},
+            "agentCapabilities": {
+                "loadSession": True,
+                "promptCapabilities": prompts,
+                "mcpCapabilities": {"http": self._open_tools is not None, "sse": False},
+            },
             "authMethods": [],
         }
 
@@ -59,13 +74,24 @@ class Sessions:
 
     async def new_session(self, params: Any) -> Answer:
         """Begin a thread."""
-        edit = ThreadEdit(custom={"acp.cwd": _checked(params).cwd})
+        asked = _checked(params)
         self._agent()
-        return {"sessionId": (await self._view.create_thread(edit)).id}
+        tools = await self._opened_tools(asked)
+        try:
+            thread = await self._view.create_thread(ThreadEdit(custom={"acp.cwd": asked.cwd}))
+        except BaseException:
+            if tools is not None:
+                await tools.close()
+            raise
+        await self._take_tools(thread.id, tools)
+        return {"sessionId": thread.id}
 
     async def load_session(self, params: Any) -> Answer:
         """Tell again what happened on a thread."""
-        session_id = _checked(params).session_id
+        asked = _checked(params)
+        session_id = asked.session_id
+        await self._view.thread(session_id)
+        await self._take_tools(session_id, await self._opened_tools(asked))
         seen = queries.VisibilityFilter.EXTERNAL
         query = queries.MessageQuery(limit=queries.LIMIT_MAX, visibility=seen)
         while True:
@@ -108,15 +134,39 @@ class Sessions:
         if self._turns:
             await asyncio.wait(self._turns, timeout=SETTLE_S)
 
+    async def close(self) -> None:
+        """End the servers of all sessions."""
+        tools, self._tools = list(self._tools.values()), {}
+        await asyncio.gather(*(it.close() for it in tools))
+
+    async def _opened_tools(self, asked: OpenSession) -> SessionTools | None:
+        servers = [session_server(it, asked.cwd) for it in asked.mcp_servers]
+        if not servers:
+            return None
+        if self._open_tools is None:
+            raise InvalidInput(what="mcpServers", problem="this agent starts no servers")
+        return await self._open_tools(servers)
+
+    async def _take_tools(self, session_id: str, tools: SessionTools | None) -> None:
+        """Give a session its servers; those that it had before are ended."""
+        before = self._tools.pop(session_id, None)
+        if tools is not None:
+            self._tools[session_id] = tools
+        if before is not None:
+            await before.close()
+
     async def _turn(self, asked: Prompt, cancelled: Cancel) -> str:
         await self._view.thread(asked.session_id)
         said, adapter = message_of(asked.prompt), identity.Adapter.ACP
+        tools = self._tools.get(asked.session_id)
         request = RunRequest(
             thread_id=asked.session_id,
             agent_id=self._agent(),
             messages=(said,),
             adapter=adapter,
             trace=trace_in(asked.meta),
+            session_id=None if tools is None else tools.session_id,
+            session_tools=() if tools is None else tools.descriptors(),
         )
         started = await self._view.start(request)
         if cancelled.done():
@@ -190,8 +240,6 @@ def _checked(params: Any) -> OpenSession:
     asked = msgspec.convert(params, OpenSession)
     if not Path(asked.cwd).is_absolute():
         raise InvalidInput(what="cwd", problem=f"'{asked.cwd}' is no absolute path")
-    if asked.mcp_servers:
-        raise InvalidInput(what="mcpServers", problem="give the agent its tools in its own code")
     return asked
 
 

@@ -64,6 +64,7 @@ async def serve(sessions: Sessions, streams: Streams, drain: Callable[[], Awaita
         await drain()
         await sessions.settle()
     finally:
+        await sessions.close()
         # A client that has closed both ends cannot be answered.
         with suppress(ConnectionError):
             await connection.close()

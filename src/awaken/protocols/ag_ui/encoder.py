@@ -13,7 +13,7 @@ from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.transport.asgi import encode_json
 from awaken.transport.sse import data_line
 
-from .endings import outcome, spent, wanted_outcome
+from .endings import outcome, spent, strict_outcome, wanted_outcome
 from .messages import arguments_text, json_text, reasoning_id, wire_messages
 from .patch import difference, is_patch
 
@@ -24,9 +24,17 @@ class AgUiEncoder:
     For each event there is a method `_on_…` of the same name, which writes what the event says.
     """
 
-    def __init__(self, answered: Collection[str] = (), thread_id: str | None = None) -> None:
+    def __init__(
+        self,
+        answered: Collection[str] = (),
+        thread_id: str | None = None,
+        *,
+        is_strict: bool = False,
+    ) -> None:
+        """`is_strict`: the client refuses what 1.0 has added to the end of a run."""
         self._thread_id = thread_id
         """What the client calls the thread; absent: as it is called here."""
+        self._is_strict = is_strict
         self._answered = set(answered)
         """Calls whose results the client has, because it gave them itself."""
         self._frames: list[bytes] = []
@@ -86,6 +94,8 @@ class AgUiEncoder:
                 why = {"type": "cancelled"}
             case _:
                 result = event.result
+        if self._is_strict:
+            why = strict_outcome(why)
         named = self._names(event)
         self._say("RUN_FINISHED", **named, result=result, outcome=why, usage=spent(self._usage))
         self._is_running, self._is_over = False, True

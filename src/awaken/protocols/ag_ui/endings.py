@@ -34,6 +34,17 @@ def outcome(waiting: Mapping[str, SuspendTicket]) -> Fields:
     return {"type": "interrupt", "interrupts": interrupts}
 
 
+def strict_outcome(told: Fields | None) -> Fields | None:
+    """The same outcome for clients before 1.0: they know success and interrupt, and no more."""
+    match told:
+        case {"type": "interrupt", "interrupts": interrupts}:
+            return {"type": "interrupt", "interrupts": interrupts}
+        case {"type": "success"}:
+            return {"type": "success"}
+        case _:
+            return None
+
+
 def wanted_outcome(event: RunFinish) -> Fields | None:
     """The outcome of a run that waits for a message: one interrupt, which has the run's id."""
     wanted = wanted_message(event)

@@ -32,12 +32,16 @@ class PartSource(Record, frozen=True, kw_only=True, rename="camel"):
     mime_type: str = "application/octet-stream"
 
 
-class ContentPart(Record, frozen=True, kw_only=True):
-    """A part of a message."""
+class ContentPart(Record, frozen=True, kw_only=True, rename="camel"):
+    """A part of a message; `binary` is how clients before 1.0 send every file."""
 
-    type: Literal["text", "image", "audio", "video", "document"]
+    type: Literal["text", "image", "audio", "video", "document", "binary"]
     text: str = ""
     source: PartSource | None = None
+    mime_type: str = "application/octet-stream"
+    data: str | None = None
+    url: str | None = None
+    filename: str | None = None
 
 
 class ClientMessage(Record, frozen=True, kw_only=True, rename="camel"):
@@ -78,12 +82,19 @@ class RunAgentInput(Record, frozen=True, kw_only=True, rename="camel"):
 
     thread_id: str | None = None
     run_id: str | None = None
+    protocol_version: Any = None
+    """Absent: a client before 1.0, or one that does not say."""
     agent_id: str | None = None
     messages: tuple[ClientMessage, ...] = ()
     state: Any = None
     context: Any = None
     tools: tuple[ClientTool, ...] | None = None
     resume: ResumeEntry | tuple[ResumeEntry, ...] | None = None
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether the client may be of the generation that refuses what 1.0 has added."""
+        return is_before_first(self.protocol_version)
 
     @property
     def answers(self) -> tuple[ResumeEntry, ...]:
@@ -105,6 +116,12 @@ class RunAgentInput(Record, frozen=True, kw_only=True, rename="camel"):
             )
             for it, text in told
         )
+
+
+def is_before_first(version: Any) -> bool:
+    """Whether a protocol version is none, or one before 1.0; only clients of 1.0 say theirs."""
+    major = str(version or "").partition(".")[0]
+    return not (major.isascii() and major.isdecimal() and len(major) < 10 and int(major) >= 1)
 
 
 def frontend_context(body: RunAgentInput) -> tuple[Message, ...]:
@@ -201,6 +218,12 @@ def _blocks(part: ContentPart) -> Iterator[stored.ContentBlock]:
     source = part.source
     if part.type == "text":
         yield stored.Text(text=part.text)
+    elif part.type == "binary":
+        # One that only names a file at a model provider cannot be used here.
+        if part.data is not None:
+            yield inline(part.data, part.mime_type, part.filename)
+        elif part.url is not None:
+            yield linked(part.url, part.mime_type, part.filename)
     elif source is not None and source.type != "file":
         make = linked if source.type == "url" else inline
         yield make(source.value, source.mime_type, kind=part.type)

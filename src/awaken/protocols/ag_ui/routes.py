@@ -19,7 +19,7 @@ from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.messages import MessageRecord
 from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, VisibilityFilter, at_cursor
 from awaken.contracts.record import Record
-from awaken.contracts.runs import RunRecord, RunRequest
+from awaken.contracts.runs import OnBusy, RunRecord, RunRequest
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.threads import Thread
 from awaken.contracts.ticket_names import find_ticket
@@ -33,7 +33,15 @@ from awaken.transport.sse import EventStreamReply
 from awaken.transport.stopping import cancel_chat, interrupt_chat
 
 from .encoder import AgUiEncoder
-from .inputs import RunAgentInput, decisions, frontend_context, is_input, new_messages, spoken
+from .inputs import (
+    RunAgentInput,
+    decisions,
+    frontend_context,
+    is_before_first,
+    is_input,
+    new_messages,
+    spoken,
+)
 from .messages import wire_messages
 from .renewing import RenewingStream
 
@@ -43,6 +51,14 @@ class Place(Record, frozen=True, kw_only=True):
 
     cursor: str | None = None
     limit: int = 50
+
+
+class Attaching(Record, frozen=True, kw_only=True, rename="camel"):
+    """Where in the log a stream begins, and for which generation of clients it is."""
+
+    cursor: str | None = None
+    protocol_version: str | None = None
+    """Absent: nothing is sent that clients before 1.0 refuse."""
 
 
 async def run_agent(call: Call) -> Reply:
@@ -67,6 +83,7 @@ async def run_agent(call: Call) -> Reply:
         frontend_tools=body.frontend_tools,
         adapter=Adapter.AG_UI,
         run_id_hint=None if same else present(body.run_id) or call.view.new_id(),
+        on_busy=_on_busy(open_run),
     )
     tickets = await call.view.tickets(thread.id) if thread and body.results else ()
     decided = {name: it for name, it in decisions(body, tickets).items() if name != same}
@@ -213,6 +230,12 @@ def _chat_id(call: Call) -> str | None:
     return present(named)
 
 
+def _on_busy(open_run: RunRecord | None) -> OnBusy:
+    """A run that waits makes way for a message; one that executes comes to its end first."""
+    is_waiting = open_run is not None and open_run.status is RunStatus.WAITING
+    return OnBusy.INTERRUPT if is_waiting else OnBusy.QUEUE
+
+
 def _takes_messages(run: RunRecord) -> bool:
     """Whether the run waits and has no ticket, so that a message takes nobody's decision away."""
     return run.awaits_message or run.awaits_tasks
@@ -222,9 +245,14 @@ def _told(
     call: Call, stream: EventStream, given: Collection[str] = (), *, is_anew: bool = False
 ) -> Reply:
     renewing = RenewingStream(call.view, stream, is_anew=is_anew)
+    if isinstance(call.body, RunAgentInput):
+        is_strict = call.body.is_strict
+    else:
+        is_strict = is_before_first(call.query.protocol_version)
     chat_id = _chat_id(call) or stream.thread_id
     branch = "" if stream.thread_id == chat_id else stream.thread_id
-    return EventStreamReply(renewing, AgUiEncoder(given, chat_id), branch=branch)
+    encoder = AgUiEncoder(given, chat_id, is_strict=is_strict)
+    return EventStreamReply(renewing, encoder, branch=branch)
 
 
 def _route(
@@ -239,7 +267,12 @@ def _route(
 _RUN: dict[str, Any] = {"body": RunAgentInput, "reply": bytes}
 _DONE: dict[str, Any] = {"reply": dict[str, Any], "status": 202}
 
-_ATTACH = {"query": Place, "reply": bytes, "headers": ("Last-Event-ID",)}
+_ATTACH = {
+    "query": Attaching,
+    "reply": bytes,
+    "headers": ("Last-Event-ID",),
+    "statuses": {204: None},
+}
 ROUTES = (
     _route("POST run", run_agent, Access.INVOKE, **_RUN),
     _route("POST threads/{thread_id}/runs", run_agent, Access.INVOKE, **_RUN),

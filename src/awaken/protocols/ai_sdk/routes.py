@@ -91,7 +91,7 @@ def _route(method: str, path: str, handle: Any, access: Access, **types: Any) ->
 
 
 _STREAM = {"query": StreamQuery, "reply": bytes}
-_RESUMED = {**_STREAM, "headers": ("Last-Event-ID",)}
+_RESUMED = {**_STREAM, "headers": ("Last-Event-ID",), "statuses": {204: None}}
 _CHAT = {**_STREAM, "body": ChatRequest}
 _PAGE = {"query": HistoryQuery, "reply": History}
 _INVOKE, _READ, _THREAD = Access.INVOKE, Access.READ, "/threads/{thread_id}"

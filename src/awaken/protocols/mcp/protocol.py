@@ -50,6 +50,7 @@ def mcp_protocol(settings: McpSettings | None = None) -> WireProtocol:
             summary=summary,
             body=bytes if method == "POST" else None,
             reply=bytes,
+            statuses={202: None} if method == "POST" else {},
             tag="mcp",
             refuse=refuse,
         )

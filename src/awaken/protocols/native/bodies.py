@@ -5,13 +5,16 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from awaken.contracts.content import Audio, Document, Image, Text, Video
+from awaken.contracts.content import ContentBlock
 from awaken.contracts.dispatch import InputMode
 from awaken.contracts.messages import Message, Role, as_blocks
-from awaken.contracts.permissions import Remember
-from awaken.contracts.record import Record
+from awaken.contracts.permissions import PermissionScope, Remember
+from awaken.contracts.record import StrictRecord
+from awaken.contracts.runs import OnBusy
 from awaken.contracts.suspension import DecisionAction, ToolCallResume
 from awaken.transport.problems import Problem
+
+from .parts import Part, build_blocks
 
 Id = Annotated[str, Meta(max_length=256, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Mode = Literal[
@@ -34,23 +37,25 @@ MODES: Mapping[Mode, InputMode] = {
 }
 
 
-class NewMessage(Record, frozen=True, kw_only=True):
+class NewMessage(StrictRecord, frozen=True, kw_only=True):
     """A message of a user or of the system; its content is text or blocks."""
 
     role: str = "user"
-    content: str | tuple[Text | Image | Document | Audio | Video, ...] = ""
+    content: str | tuple[Part, ...] = ""
     id: Id | None = None
 
 
-class StartRun(Record, frozen=True, kw_only=True):
+class StartRun(StrictRecord, frozen=True, kw_only=True):
     """Run an agent on a thread, or on a new one."""
 
     agent_id: Id
     thread_id: Id | None = None
     messages: tuple[NewMessage, ...] = ()
+    on_busy: OnBusy = OnBusy.QUEUE
+    """What becomes of it while another run of the thread executes."""
 
 
-class NewInput(Record, frozen=True, kw_only=True):
+class NewInput(StrictRecord, frozen=True, kw_only=True):
     """Messages for a thread, and how they reach it."""
 
     messages: tuple[NewMessage, ...] = ()
@@ -58,20 +63,28 @@ class NewInput(Record, frozen=True, kw_only=True):
     agent_id: Id | None = None
 
 
-class RunInputs(Record, frozen=True, kw_only=True):
+class RunInputs(StrictRecord, frozen=True, kw_only=True):
     """Messages for a run, and how they reach it."""
 
     messages: tuple[NewMessage, ...] = ()
     mode: Mode = "queue"
 
 
-class MailboxItem(Record, frozen=True, kw_only=True):
+class MailboxItem(StrictRecord, frozen=True, kw_only=True):
     """Anything; its `text`, or else all of it as JSON, becomes one message."""
 
     payload: Any
 
 
-class TicketDecision(Record, frozen=True, kw_only=True):
+class RememberFor(StrictRecord, frozen=True, kw_only=True):
+    """That a decision holds for later calls as well: for whose, and for which."""
+
+    scope: PermissionScope
+    pattern: str | None = None
+    """Which calls, as a tool pattern; absent: those that the same rule asks about."""
+
+
+class TicketDecision(StrictRecord, frozen=True, kw_only=True):
     """A decision on a suspended call, named by its ticket, or by the call if only one is open."""
 
     action: Annotated[str, Meta(extra_json_schema={"enum": ["resume", "cancel"]})]
@@ -84,7 +97,7 @@ class TicketDecision(Record, frozen=True, kw_only=True):
     """Edited arguments of the call."""
     arguments_hash: Id | None = None
     """What the decider has seen; the decision is refused when the ticket holds something else."""
-    remember: Remember | None = None
+    remember: RememberFor | None = None
     """Whether the decision holds for later calls as well."""
     decision_id: Id | None = None
     """Absent, it is made from the decision: the same one again counts once."""
@@ -98,6 +111,9 @@ class TicketDecision(Record, frozen=True, kw_only=True):
         if self.action not in tuple(DecisionAction):
             message = f"invalid action: {self.action}, expected 'resume' or 'cancel'"
             raise Problem(400, "invalid_action", message)
+        kept, remember = self.remember, None
+        if kept is not None:
+            remember = Remember(scope=kept.scope, pattern=kept.pattern)
         return ToolCallResume(
             decision_id=self.decision_id or "",
             action=DecisionAction(self.action),
@@ -105,7 +121,7 @@ class TicketDecision(Record, frozen=True, kw_only=True):
             reason=self.reason,
             arguments=self.arguments,
             arguments_hash=self.arguments_hash,
-            remember=self.remember,
+            remember=remember,
         )
 
 
@@ -118,8 +134,12 @@ def messages_of(given: Sequence[NewMessage]) -> tuple[Message, ...]:
     if not given:
         raise Problem(400, "invalid_input", "at least one message is required")
     return tuple(
-        Message(role=_role(it.role), content=as_blocks(it.content), id=it.id) for it in given
+        Message(role=_role(it.role), content=_blocks(it.content), id=it.id) for it in given
     )
+
+
+def _blocks(given: str | tuple[Part, ...]) -> tuple[ContentBlock, ...]:
+    return as_blocks(given) if isinstance(given, str) else build_blocks(given)
 
 
 def _role(name: str) -> Role:

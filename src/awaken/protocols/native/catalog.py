@@ -1,17 +1,20 @@
 """What can be run, and what waits for a decision."""
 
+import msgspec
+
 from awaken.contracts.errors import UnknownAgent
 from awaken.contracts.suspension import Ticket
 from awaken.transport.asgi import Reply, as_json
 from awaken.transport.routes import Call
 
 from .paging import TicketPaging
-from .views import Agents, AgentView, Tickets, agent_view, ticket_view
+from .views import AgentView, Listed, agent_view, ticket_view
 
 
 async def list_agents(call: Call) -> Reply:
     """List the agents that can be run."""
-    return as_json(Agents(items=tuple(_agent(call, agent_id) for agent_id in call.view.agents())))
+    agents = tuple(_agent(call, agent_id) for agent_id in call.view.agents())
+    return as_json(Listed(items=agents))
 
 
 async def get_agent(call: Call) -> Reply:
@@ -47,6 +50,13 @@ def _agent(call: Call, agent_id: str) -> AgentView:
 
 def _listed(call: Call, tickets: tuple[Ticket, ...]) -> Reply:
     given: TicketPaging = call.query
-    end = given.offset + given.limit
-    items = tuple(map(ticket_view, tickets[given.offset : end]))
-    return as_json(Tickets(items=items, total=len(tickets), has_more=end < len(tickets)))
+    begin = given.offset if given.cursor is None else given.cursor
+    end = begin + given.limit
+    has_more = end < len(tickets)
+    page = Listed(
+        items=tuple(map(ticket_view, tickets[begin:end])),
+        has_more=has_more,
+        next_cursor=str(end) if has_more else None,
+        total=len(tickets) if given.total else msgspec.UNSET,
+    )
+    return as_json(page)

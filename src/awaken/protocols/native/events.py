@@ -7,7 +7,7 @@ from awaken.transport.sse import EventStreamReply
 
 from .encoder import NativeEncoder
 from .paging import LogPaging
-from .views import Events
+from .views import Listed
 
 
 async def thread_events(call: Call) -> Reply:
@@ -41,4 +41,5 @@ async def stream_run(call: Call) -> Reply:
 def _page(found: tuple[LoggedEvent, ...], given: LogPaging) -> Reply:
     items = found[: given.limit]
     place = items[-1].seq if items else given.cursor or 0
-    return as_json(Events(items=items, next_cursor=place, has_more=len(found) > len(items)))
+    page = Listed(items=items, has_more=len(found) > len(items), next_cursor=str(place))
+    return as_json(page)

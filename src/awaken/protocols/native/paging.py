@@ -21,7 +21,7 @@ from awaken.contracts.queries import (
     VisibilityFilter,
     at_cursor,
 )
-from awaken.contracts.record import Record
+from awaken.contracts.record import StrictRecord
 from awaken.transport.problems import Problem
 from awaken.transport.routes import Call
 
@@ -47,12 +47,14 @@ def _one_of(names: Iterable[str]) -> Meta:
     return Meta(extra_json_schema={"enum": list(map(str, names))})
 
 
-class Paging(Record, frozen=True, kw_only=True):
+class Paging(StrictRecord, frozen=True, kw_only=True):
     """Where a page begins and how long it is; limits are clamped to 1…200."""
 
     offset: int = 0
     cursor: str | None = None
     limit: int = DEFAULT_LIMIT
+    total: bool = False
+    """Whether to count what is on all pages."""
 
 
 class ThreadFilter(Paging, frozen=True, kw_only=True):
@@ -91,21 +93,24 @@ class DispatchFilter(Paging, frozen=True, kw_only=True):
     status: Annotated[str, _one_of(_DISPATCH_STATUSES)] | None = None
 
 
-class TicketPaging(Record, frozen=True, kw_only=True):
+class TicketPaging(StrictRecord, frozen=True, kw_only=True):
     """Where a page begins and how long it is."""
 
     offset: Place = 0
+    cursor: Place | None = None
     limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX)] = DEFAULT_LIMIT
+    total: bool = False
+    """Whether to count what is on all pages."""
 
 
-class LogPaging(Record, frozen=True, kw_only=True):
+class LogPaging(StrictRecord, frozen=True, kw_only=True):
     """A page of the log after a place in it."""
 
     cursor: Place | None = None
     limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX)] = DEFAULT_LIMIT
 
 
-class Attaching(Record, frozen=True, kw_only=True):
+class Attaching(StrictRecord, frozen=True, kw_only=True):
     """Where in the log a stream begins."""
 
     cursor: Place | None = None
@@ -156,13 +161,13 @@ def dispatch_query(given: DispatchFilter, thread_id: str) -> DispatchQuery:
     return _turned(DispatchQuery(thread_id=thread_id, status=status), given)
 
 
-def listed(page: Page[S], view: Callable[[S], V]) -> Listed[V]:
+def listed(page: Page[S], view: Callable[[S], V], given: Paging) -> Listed[V]:
     """A page as it is shown."""
     return Listed(
         items=tuple(map(view, page.items)),
-        total=page.total,
         has_more=page.has_more,
         next_cursor=page.next_cursor,
+        total=page.total if given.total else msgspec.UNSET,
     )
 
 

@@ -5,15 +5,16 @@ from typing import TypedDict
 import msgspec
 
 from awaken.contracts.permissions import PermissionScope, ToolBehavior
-from awaken.contracts.record import Record
+from awaken.contracts.record import StrictRecord
 from awaken.contracts.remembered import RememberedAnswer
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.routes import Access, Call
 
 from .bodies import Id
+from .views import Listed
 
 
-class Whose(Record, frozen=True, kw_only=True):
+class Whose(StrictRecord, frozen=True, kw_only=True):
     """Whose answers besides the project's: those of a thread, and of a person, else the caller."""
 
     thread_id: Id | None = None
@@ -40,12 +41,6 @@ class AnswerView(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str
     decided_by: str | None
     decided_at: int
-
-
-class Answers(msgspec.Struct, frozen=True, kw_only=True):
-    """Remembered answers, oldest first."""
-
-    items: tuple[AnswerView, ...]
 
 
 class Names(TypedDict):
@@ -80,7 +75,7 @@ def _names(call: Call) -> Names:
 
 
 def _shown(answers: tuple[RememberedAnswer, ...]) -> Reply:
-    return as_json(Answers(items=tuple(map(_view, answers))))
+    return as_json(Listed(items=tuple(map(_view, answers))))
 
 
 def _view(answer: RememberedAnswer) -> AnswerView:

@@ -4,12 +4,25 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from awaken.contracts.events import LoggedEvent
+from awaken.contracts.messages import MessageRecord
 from awaken.services.threads import ThreadEdit
 from awaken.transport.asgi import Reply
 from awaken.transport.routes import Access, ApiRoute, Call
 from awaken.transport.stopping import cancel_thread, interrupt_thread
 
-from . import bodies, catalog, events, inputs, paging, remembered, runs, threads, views
+from . import (
+    bodies,
+    catalog,
+    events,
+    inputs,
+    paging,
+    remembered,
+    runs,
+    threads,
+    views,
+    whole_results,
+)
 
 
 def _route(
@@ -25,7 +38,7 @@ def _route(
         path=path,
         handle=handle,
         access=access,
-        summary=(handle.__doc__ or "").strip(),
+        summary=(handle.__doc__ or "").partition("\n")[0],
         reply=reply,
         tag=path.split("/")[2],
         takes_camel=True,
@@ -33,6 +46,7 @@ def _route(
     )
 
 
+Listed = views.Listed
 _read = partial(_route, Access.READ)
 _invoke = partial(_route, Access.INVOKE)
 _accept = partial(_route, Access.INVOKE, reply=views.Accepted, status=202)
@@ -47,27 +61,38 @@ _RUN = "/v1/runs/{run_id}"
 _ANSWERS = "/v1/remembered-answers"
 
 ROUTES = (
-    _invoke("POST /v1/runs", runs.start_run, bytes, body=bodies.StartRun, headers=_KEY),
-    _read("GET /v1/runs", runs.list_runs, views.Listed[views.RunView], query=paging.AnyRunFilter),
+    _invoke(
+        "POST /v1/runs",
+        runs.start_run,
+        bytes,
+        body=bodies.StartRun,
+        headers=(*_KEY, "Accept"),
+        document=whole_results.WholeResult,
+        statuses={202: views.Accepted},
+    ),
+    _read("GET /v1/runs", runs.list_runs, Listed[views.RunView], query=paging.AnyRunFilter),
     _read(f"GET {_RUN}", runs.get_run, views.RunView),
     _accept(f"POST {_RUN}/inputs", inputs.send_inputs, body=bodies.RunInputs, headers=_KEY),
     _accept(f"POST {_RUN}/cancel", inputs.cancel_run),
     _decide(f"POST {_RUN}/decision", inputs.decide_on_run),
-    _read(f"GET {_RUN}/events", events.run_events, views.Events, query=paging.LogPaging),
+    _read(f"GET {_RUN}/events", events.run_events, Listed[LoggedEvent], query=paging.LogPaging),
     _read(
         f"GET {_RUN}/events/stream", events.stream_run, bytes, query=paging.Attaching, headers=_ID
     ),
-    _read(f"GET {_RUN}/tickets", catalog.run_tickets, views.Tickets, query=paging.TicketPaging),
     _read(
-        "GET /v1/threads", threads.list_threads, views.ListedThreads[str], query=paging.ThreadFilter
+        f"GET {_RUN}/tickets",
+        catalog.run_tickets,
+        Listed[views.TicketView],
+        query=paging.TicketPaging,
     ),
+    _read("GET /v1/threads", threads.list_threads, Listed[str], query=paging.ThreadFilter),
     _invoke(
         "POST /v1/threads", threads.create_thread, views.ThreadView, body=ThreadEdit, status=201
     ),
     _read(
         "GET /v1/threads/summaries",
         threads.list_summaries,
-        views.ListedThreads[views.ThreadSummary],
+        Listed[views.ThreadSummary],
         query=paging.ThreadFilter,
     ),
     _read(f"GET {_THREAD}", threads.get_thread, views.ThreadView),
@@ -82,13 +107,16 @@ ROUTES = (
     ),
     _invoke(f"DELETE {_THREAD}", threads.delete_thread, None, query=threads.Deleting, status=204),
     _read(
-        f"GET {_THREAD}/messages", threads.list_messages, views.Messages, query=paging.MessageFilter
+        f"GET {_THREAD}/messages",
+        threads.list_messages,
+        Listed[MessageRecord],
+        query=paging.MessageFilter,
     ),
     _accept(f"POST {_THREAD}/messages", inputs.send_messages, body=bodies.NewInput, headers=_KEY),
     _read(
         f"GET {_THREAD}/mailbox",
         threads.list_mailbox,
-        views.Listed[views.DispatchView],
+        Listed[views.DispatchView],
         query=paging.DispatchFilter,
     ),
     _invoke(
@@ -105,12 +133,17 @@ ROUTES = (
     _read(
         f"GET {_THREAD}/runs",
         threads.list_thread_runs,
-        views.Listed[views.RunView],
+        Listed[views.RunView],
         query=paging.RunFilter,
     ),
     _read(f"GET {_THREAD}/runs/active", threads.active_run, views.ActiveRun),
     _read(f"GET {_THREAD}/runs/latest", threads.latest_run, views.RunView),
-    _read(f"GET {_THREAD}/events", events.thread_events, views.Events, query=paging.LogPaging),
+    _read(
+        f"GET {_THREAD}/events",
+        events.thread_events,
+        Listed[LoggedEvent],
+        query=paging.LogPaging,
+    ),
     _read(
         f"GET {_THREAD}/events/stream",
         events.stream_thread,
@@ -119,12 +152,28 @@ ROUTES = (
         headers=_ID,
     ),
     _read(
-        f"GET {_THREAD}/tickets", catalog.thread_tickets, views.Tickets, query=paging.TicketPaging
+        f"GET {_THREAD}/tickets",
+        catalog.thread_tickets,
+        Listed[views.TicketView],
+        query=paging.TicketPaging,
     ),
-    _read("GET /v1/tickets", catalog.list_tickets, views.Tickets, query=paging.TicketPaging),
-    _read(f"GET {_ANSWERS}", remembered.list_answers, remembered.Answers, query=remembered.Whose),
+    _read(
+        "GET /v1/tickets",
+        catalog.list_tickets,
+        Listed[views.TicketView],
+        query=paging.TicketPaging,
+    ),
+    _read(
+        f"GET {_ANSWERS}",
+        remembered.list_answers,
+        Listed[remembered.AnswerView],
+        query=remembered.Whose,
+    ),
     _forget(
-        f"DELETE {_ANSWERS}", remembered.forget_answers, remembered.Answers, query=remembered.AllOf
+        f"DELETE {_ANSWERS}",
+        remembered.forget_answers,
+        Listed[remembered.AnswerView],
+        query=remembered.AllOf,
     ),
     _forget(
         f"DELETE {_ANSWERS}/{{answer_id}}",
@@ -133,6 +182,6 @@ ROUTES = (
         query=remembered.Whose,
         status=204,
     ),
-    _read("GET /v1/agents", catalog.list_agents, views.Agents),
+    _read("GET /v1/agents", catalog.list_agents, Listed[views.AgentView]),
     _read("GET /v1/agents/{agent_id}", catalog.get_agent, views.AgentView),
 )

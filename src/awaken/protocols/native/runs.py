@@ -1,7 +1,9 @@
 """Runs: started with a stream of their events, listed, and looked at."""
 
 from awaken.contracts.dispatch import InputMode
-from awaken.contracts.runs import RunRequest
+from awaken.contracts.errors import ThreadBusy
+from awaken.contracts.queries import LIMIT_MAX, DispatchQuery, at_cursor
+from awaken.contracts.runs import OnBusy, RunRequest
 from awaken.mailbox.submissions import digest
 from awaken.services.following import EventStream
 from awaken.transport.asgi import Header, Reply, as_json
@@ -14,26 +16,37 @@ from .encoder import NativeEncoder
 from .inputs import IDEMPOTENCY_KEY, check_agent
 from .paging import AnyRunFilter, listed, run_query
 from .views import run_view
+from .whole_results import WholeResultReply, wants_json
 
 
 async def start_run(call: Call) -> Reply:
-    """Run an agent and stream its events; under the same `Idempotency-Key` it runs once."""
+    """Run an agent and stream its events; under the same `Idempotency-Key` it runs once.
+
+    With `Accept: application/json` it answers with the whole result, when the run ends or waits;
+    after `run_wait_ms` it answers 202 with the run's id.
+    """
     body: StartRun = call.body
     if not body.agent_id.strip():
         raise Problem(400, "invalid_input", "agent_id cannot be empty")
     request = RunRequest(
-        agent_id=body.agent_id, thread_id=body.thread_id, messages=messages_of(body.messages)
+        agent_id=body.agent_id,
+        thread_id=body.thread_id,
+        messages=messages_of(body.messages),
+        on_busy=body.on_busy,
     )
     key = call.headers.get(IDEMPOTENCY_KEY)
-    if key is not None:
-        return _streamed(await _once(call, request, key))
-    return _streamed((await call.view.start(request)).stream)
+    if key is None:
+        stream = (await call.view.start(request)).stream
+    else:
+        stream = await _once(call, request, key)
+    return _answered(call, stream)
 
 
 async def list_runs(call: Call) -> Reply:
     """List runs, oldest first."""
     given: AnyRunFilter = call.query
-    return as_json(listed(await call.view.runs(run_query(call, given.thread_id)), run_view))
+    page = await call.view.runs(run_query(call, given.thread_id))
+    return as_json(listed(page, run_view, given))
 
 
 async def get_run(call: Call) -> Reply:
@@ -47,17 +60,35 @@ async def _once(call: Call, request: RunRequest, key: str) -> EventStream:
     view, thread_id = call.view, request.thread_id
     # Keys belong to threads: without one, whoever asks has one of its own for the key.
     thread_id = thread_id or digest([view.tenant_id, view.principal_id, key])
+    on_busy = request.on_busy
     request = RunRequest(agent_id=request.agent_id, thread_id=thread_id, messages=request.messages)
     thread = await view.find_thread(thread_id)
-    open_run = None if thread is None else await view.open_run(thread_id)
-    is_waiting = open_run is not None and open_run.is_resumable_waiting
-    # A run that waits takes the input in, as without a key. Asked again, it may not wait any more.
-    mode = InputMode.RESUME if is_waiting else InputMode.INTERRUPT
+    busy_with = None if thread is None else thread.active_run_id
+    if on_busy is OnBusy.REJECT and busy_with and not await _is_known(call, thread_id, key):
+        raise ThreadBusy(thread_id=thread_id, run_id=busy_with)
+    # What is queued for a thread whose run waits is taken in by that run, as without a key.
+    is_urgent = on_busy is OnBusy.INTERRUPT and busy_with
+    mode = InputMode.INTERRUPT if is_urgent else InputMode.QUEUE
     receipt = await view.send(request, mode, {"dedupe_key": key}, asked=["runs", call.body])
     return await view.follow_run(receipt.run_id)
 
 
-def _streamed(stream: EventStream) -> Reply:
-    names = ((b"x-run-id", stream.run_id or ""), (b"x-thread-id", stream.thread_id))
-    headers: list[Header] = [(name, value.encode()) for name, value in names]
-    return EventStreamReply(stream, NativeEncoder(), headers)
+async def _is_known(call: Call, thread_id: str, key: str) -> bool:
+    """Whether input was sent to a thread under a key before."""
+    query = DispatchQuery(thread_id=thread_id, limit=LIMIT_MAX)
+    while True:
+        page = await call.view.dispatches(query)
+        if any(it.dedupe_key == key for it in page.items):
+            return True
+        if page.next_cursor is None:
+            return False
+        query = at_cursor(query, page.next_cursor)
+
+
+def _answered(call: Call, stream: EventStream) -> Reply:
+    run_id, thread_id = stream.run_id or "", stream.thread_id
+    headers: list[Header] = [(b"x-run-id", run_id.encode()), (b"x-thread-id", thread_id.encode())]
+    if not wants_json(call.headers.get("accept", "")):
+        return EventStreamReply(stream, NativeEncoder(), headers)
+    stream.close()
+    return WholeResultReply(call.view, run_id, thread_id, headers, call.run_wait_ms)

@@ -1,10 +1,7 @@
 """Threads, their messages and their queues: made, listed, changed and deleted."""
 
-from typing import TypeVar
-
 from awaken.contracts.errors import InvalidRecord
-from awaken.contracts.queries import Page, ThreadQuery
-from awaken.contracts.record import Record
+from awaken.contracts.record import StrictRecord
 from awaken.contracts.storage import DeleteStrategy
 from awaken.contracts.threads import Thread
 from awaken.runtime.admission import check_id
@@ -17,24 +14,20 @@ from awaken.transport.routes import Call
 from .paging import dispatch_query, listed, message_query, run_query, thread_query
 from .views import (
     ActiveRun,
-    ListedThreads,
-    Messages,
     ThreadSummary,
     dispatch_view,
     run_view,
     thread_view,
 )
 
-T = TypeVar("T")
 
-
-class Deleting(Record, frozen=True, kw_only=True):
+class Deleting(StrictRecord, frozen=True, kw_only=True):
     """What becomes of the children of a deleted thread."""
 
     child_strategy: DeleteStrategy = DeleteStrategy.DETACH
 
 
-class ForkThread(Record, frozen=True, kw_only=True):
+class ForkThread(StrictRecord, frozen=True, kw_only=True):
     """Where to fork: with the message `at`, or `before` one; without both, with everything."""
 
     at: str | None = None
@@ -43,17 +36,15 @@ class ForkThread(Record, frozen=True, kw_only=True):
 
 async def list_threads(call: Call) -> Reply:
     """List threads, most recently changed first."""
-    query = thread_query(call)
-    page = await call.view.threads(query)
-    return as_json(_listed(query, page, tuple(thread.id for thread in page.items)))
+    page = await call.view.threads(thread_query(call))
+    return as_json(listed(page, lambda thread: thread.id, call.query))
 
 
 async def list_summaries(call: Call) -> Reply:
     """List threads with their titles and who spoke last."""
-    query = thread_query(call)
-    page = await call.view.threads(query)
-    agents = await call.view.latest_agents(page.items)
-    return as_json(_listed(query, page, tuple(map(_summary, page.items, agents))))
+    page = await call.view.threads(thread_query(call))
+    agents = iter(await call.view.latest_agents(page.items))
+    return as_json(listed(page, lambda thread: _summary(thread, next(agents)), call.query))
 
 
 async def create_thread(call: Call) -> Reply:
@@ -97,26 +88,20 @@ async def fork_thread(call: Call) -> Reply:
 async def list_messages(call: Call) -> Reply:
     """List a thread's messages."""
     page = await call.view.messages(call.path["thread_id"], message_query(call.query))
-    return as_json(
-        Messages(
-            messages=page.items,
-            total=page.total,
-            has_more=page.has_more,
-            next_cursor=page.next_cursor,
-        )
-    )
+    return as_json(listed(page, lambda record: record, call.query))
 
 
 async def list_mailbox(call: Call) -> Reply:
     """List what was queued on a thread, oldest first."""
     page = await call.view.dispatches(dispatch_query(call.query, call.path["thread_id"]))
-    return as_json(listed(page, dispatch_view))
+    return as_json(listed(page, dispatch_view, call.query))
 
 
 async def list_thread_runs(call: Call) -> Reply:
     """List a thread's runs, oldest first."""
     thread = await call.view.thread(call.path["thread_id"])
-    return as_json(listed(await call.view.runs(run_query(call, thread.id)), run_view))
+    page = await call.view.runs(run_query(call, thread.id))
+    return as_json(listed(page, run_view, call.query))
 
 
 async def active_run(call: Call) -> Reply:
@@ -131,17 +116,6 @@ async def latest_run(call: Call) -> Reply:
     if run is None:
         raise Problem(404, "unknown_run", f"thread has no runs: {call.path['thread_id']}")
     return as_json(run_view(run))
-
-
-def _listed(query: ThreadQuery, page: Page[Thread], items: tuple[T, ...]) -> ListedThreads[T]:
-    return ListedThreads(
-        items=items,
-        offset=query.offset,
-        limit=query.limit,
-        total=page.total,
-        has_more=page.has_more,
-        next_cursor=page.next_cursor,
-    )
 
 
 def _checked(edit: ThreadEdit) -> ThreadEdit:

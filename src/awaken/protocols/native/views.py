@@ -5,11 +5,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
-from awaken.contracts.events import LoggedEvent
 from awaken.contracts.identity import Adapter, RunMode, RunOrigin
 from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import RunStatus, Termination, TicketStatus, reason_text
-from awaken.contracts.messages import MessageRecord
 from awaken.contracts.record import Record, always
 from awaken.contracts.runs import RunRecord, Waiting
 from awaken.contracts.specs import AgentSpec
@@ -143,50 +141,16 @@ class AgentView(Whole, frozen=True, kw_only=True):
 
 
 class Listed(Whole, Generic[T], frozen=True, kw_only=True):
-    """A page of a list; the cursor is for the next one."""
+    """A page of a list, the same for every list; the cursor is for the next page.
+
+    A log grows: its `next_cursor` is where to read on, also when nothing more is there yet.
+    """
 
     items: tuple[T, ...]
-    total: int
-    has_more: bool
-    next_cursor: str | None
-
-
-class ListedThreads(Listed[T], frozen=True, kw_only=True):
-    """A page of threads, most recently changed first."""
-
-    offset: int
-    limit: int
-
-
-class Messages(Whole, frozen=True, kw_only=True):
-    """A page of messages."""
-
-    messages: tuple[MessageRecord, ...]
-    total: int
-    has_more: bool
-    next_cursor: str | None
-
-
-class Tickets(Whole, frozen=True, kw_only=True):
-    """Open tickets, oldest first."""
-
-    items: tuple[TicketView, ...]
-    total: int
-    has_more: bool
-
-
-class Events(Whole, frozen=True, kw_only=True):
-    """A page of the log; `next_cursor` is where to read on, also when nothing more is there yet."""
-
-    items: tuple[LoggedEvent, ...]
-    next_cursor: int
-    has_more: bool
-
-
-class Agents(Whole, frozen=True, kw_only=True):
-    """All agents."""
-
-    items: tuple[AgentView, ...]
+    has_more: bool = False
+    next_cursor: str | None = None
+    total: int | msgspec.UnsetType = msgspec.UNSET
+    """How many there are on all pages; only when the query asks with `total=true`."""
 
 
 class ActiveRun(Whole, frozen=True, kw_only=True):

@@ -193,7 +193,7 @@ async function decide(followed, item, action, payload, more = {}) {
 async function restore() {
   $("send").disabled = true;
   try {
-    const { messages } = await read(`v1/threads/${thread}/messages?limit=200&order=desc`);
+    const { items: messages } = await read(`v1/threads/${thread}/messages?limit=200&order=desc`);
     const said = messages.reverse().filter((it) => it.message.role === "user");
     for (const [place, it] of said.entries()) {
       addMine(it.message.content.map((part) => part.text ?? "").join(""));

@@ -92,7 +92,13 @@ class ResolvedAgent:
             added = {tool_id: it for tool_id, it in added.items() if tool_id not in self.tools}
         if not added:
             return self
-        tools = {**self.tools, **added}
+        return self._equipped({**self.tools, **added})
+
+    def with_tools(self, tools: Iterable[Tool]) -> "ResolvedAgent":
+        """Return the agent with more tools; those that it has keep their ids."""
+        return self._equipped({**{it.descriptor.id: it for it in tools}, **self.tools})
+
+    def _equipped(self, tools: dict[str, Tool]) -> "ResolvedAgent":
         return replace(
             self, tools=tools, model_tools=_model_tools(tools), tool_ids=tuple(sorted(tools))
         )

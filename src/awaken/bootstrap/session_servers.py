@@ -1,0 +1,92 @@
+"""MCP servers of one client's session: started with it, closed with it, seen by its runs only.
+
+They are no part of the registry. They ask nobody: neither people nor models.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from awaken.contracts.clock import IdSource
+from awaken.contracts.session_tools import SessionServer
+from awaken.contracts.tools import Tool, ToolDescriptor
+from awaken.extensions.mcp.config import Http, McpServer, Stdio
+from awaken.extensions.mcp.plugin import McpPlugin
+from awaken.extensions.mcp.status import ServerState
+from awaken.runtime.session_tools import OpenSessions
+
+logger = logging.getLogger(__name__)
+
+
+class NoHost:
+    """A place for a plugin that no agent is resolved with."""
+
+    def renew(self) -> None:
+        """Nothing depends on what the servers offer; each run looks when it begins."""
+
+
+class McpSession:
+    """The servers of one session, while it is open."""
+
+    def __init__(self, session_id: str, plugin: McpPlugin, sessions: OpenSessions) -> None:
+        self.session_id = session_id
+        self._plugin = plugin
+        self._sessions = sessions
+
+    def tools(self) -> Sequence[Tool]:
+        """What the servers offer now."""
+        return self._plugin.tools()
+
+    def descriptors(self) -> tuple[ToolDescriptor, ...]:
+        """The same, as a request names it."""
+        return tuple(tool.descriptor for tool in self.tools())
+
+    async def open(self) -> None:
+        """Start the servers; one that does not answer is logged, and its tools are absent."""
+        await self._plugin.open(NoHost())
+        for status in self._plugin.status():
+            if status.state is not ServerState.CONNECTED:
+                said = "MCP server '%s' of a session is not there: %s"
+                logger.warning(said, status.name, status.last_error)
+        self._sessions[self.session_id] = self.tools
+
+    async def close(self) -> None:
+        """End the servers, and let runs know."""
+        self._sessions.pop(self.session_id, None)
+        await self._plugin.close()
+
+
+class SessionServers:
+    """Opens the servers that clients name, each session under an id of its own."""
+
+    def __init__(self, sessions: OpenSessions, ids: IdSource) -> None:
+        self._sessions = sessions
+        self._ids = ids
+
+    async def open(self, servers: Sequence[SessionServer]) -> McpSession:
+        """Start the servers of a session.
+
+        Raises:
+            InvalidSpec: A server could never work, or the extra `mcp` is not installed.
+            DuplicateRegistration: Two have the same name.
+        """
+        plugin = McpPlugin([_config(it) for it in servers])
+        session = McpSession(self._ids.new_id(), plugin, self._sessions)
+        try:
+            await session.open()
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+
+def _config(server: SessionServer) -> McpServer:
+    transport: Stdio | Http
+    if server.url is not None:
+        # The client is a person's own program on this machine, and so is what it names.
+        transport = Http(url=server.url, headers=dict(server.headers), allow_private=True)
+    else:
+        env = dict(server.env)
+        transport = Stdio(
+            command=server.command or "", args=server.args, env={**env}, cwd=server.cwd
+        )
+    return McpServer(name=server.name, transport=transport, elicitation=False)
