@@ -23,6 +23,7 @@ from .config import ServerConfig
 from .exchange import Exchange
 from .observations import Observations
 from .rates import Permits, Rates, retry_after
+from .tool_labels import ToolLabels
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class Premises:
         self.desk = desk
         self.authenticator = authenticator
         self.config = config
-        self.observations = Observations()
+        self.observations = Observations(ToolLabels(desk.engine.registry))
         self.statistics = statistics
         self.requests = Permits("requests", limits.requests, limits.requests_per_caller)
         self.streams = Permits("streams", limits.streams, limits.streams_per_caller)

@@ -11,6 +11,7 @@ import weakref
 
 import msgspec
 
+from awaken.authoring.frontend import FrontEndTool
 from awaken.contracts.content import encodable
 from awaken.contracts.errors import AwakenError, UsageError
 from awaken.contracts.events import AgentEvent
@@ -22,8 +23,10 @@ from awaken.contracts.suspension import DecisionAction, ResumeMode, ToolCallResu
 from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools import (
+    UNKNOWN_TOOL,
     InvalidArguments,
     Tool,
+    ToolDescriptor,
     ToolEffect,
     ToolError,
     ToolInternalError,
@@ -177,11 +180,20 @@ async def perform(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolOutput:
     if not run.instruments:
         return await _performed(run, attempt, snapshot)
     assert attempt.tool is not None
-    call, descriptor, number = attempt.call, attempt.tool.descriptor, attempt.number
+    call, descriptor, number = attempt.call, _measured(run, attempt.tool), attempt.number
     with watched(run, lambda it: it.tool_call(call, descriptor, number)) as watches:
         output = await _performed(run, attempt, snapshot)
         watches.tell(lambda it: it.ended(output.result))
         return output
+
+
+def _measured(run: Run, tool: Tool) -> ToolDescriptor:
+    """The descriptor as instruments see it: a client may bring tools of any number of names."""
+    descriptor = tool.descriptor
+    brought = run.request.frontend_tools if isinstance(tool, FrontEndTool) else ()
+    if all(it.id != descriptor.id for it in brought):
+        return descriptor
+    return msgspec.structs.replace(descriptor, id=UNKNOWN_TOOL)
 
 
 async def _performed(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolOutput:
