@@ -37,6 +37,8 @@ from awaken.contracts.transcript import Transcript
 from .bookmark import read_bookmark
 from .inbox import Inbox
 from .journal import Journal
+from .plugin_host.environment import ExecutionEnv
+from .plugin_host.input_screens import Seen, look_at_decision, look_at_messages, look_at_tools
 from .recovery import latest_turn, restore
 from .resolution.registry import RegistryHandle, RegistrySnapshot
 from .resolution.resolver import DEFAULT_AGENT, ResolvedAgent
@@ -93,8 +95,33 @@ class Admission:
             PluginFailed: A screen failed; the request may not be kept as it was.
         """
         self.check(request)
-        if not request.messages:
+        if not (request.messages or request.decisions or request.frontend_tools):
             return request
+        env = await self._env_of(request)
+        if env is None or not env.message_screens:
+            return request
+        messages, blocked = look_at_messages(env, request.messages)
+        tools, of_tools = look_at_tools(env, request.frontend_tools)
+        given = ((name, look_at_decision(env, it)[0]) for name, it in request.decisions)
+        return msgspec.structs.replace(
+            request,
+            messages=messages,
+            frontend_tools=tools,
+            decisions=tuple(given),
+            blocked=request.blocked or blocked or of_tools,
+        )
+
+    def screen_history(self, agent_id: str, history: Sequence[Message]) -> Seen:
+        """Messages from elsewhere that a thread of the agent is to begin with, as they may rest.
+
+        Raises:
+            UnknownAgent: The agent is not registered.
+            PluginFailed: A screen failed; the messages may not be kept as they were.
+        """
+        return look_at_messages(self._registry.snapshot().resolve(agent_id).env, history)
+
+    async def _env_of(self, request: RunRequest) -> ExecutionEnv | None:
+        """The plugins of the agent that is asked; None when it cannot be had here."""
         agent_id, thread_id = present(request.agent_id), present(request.thread_id)
         if agent_id is None:
             checkout = await self._store.checkout(thread_id) if thread_id is not None else None
@@ -102,10 +129,9 @@ class Admission:
                 DEFAULT_AGENT if checkout is None else _selected_agent(request, checkout, None)
             )
         try:
-            env = self._registry.snapshot().resolve(agent_id).env
+            return self._registry.snapshot().resolve(agent_id).env
         except AwakenError:
-            return request
-        return msgspec.structs.replace(request, messages=tuple(map(env.screened, request.messages)))
+            return None
 
     async def prepare(self, request: RunRequest, thread_id: str) -> Run:
         """Select the agent and the run, and restore what they need.
@@ -198,6 +224,7 @@ class Admission:
         pinned, agent = resolved
         record = _known_record(request, previous) if previous else None
         record = record or self._new_record(request, checkout, agent, pinned, run_id)
+        request = _with_screened_tools(request, agent)
         state = _restored(request, checkout, agent, previous)
         request = _with_kept_options(request, state)
         feed, stats, messages = EventFeed(), _stats(state, record), Transcript(checkout.messages)
@@ -278,6 +305,16 @@ class Admission:
             started_at=now,
             updated_at=now,
         )
+
+
+def _with_screened_tools(request: RunRequest, agent: ResolvedAgent) -> RunRequest:
+    """The request with its client's tools as the agent's screens leave them."""
+    tools, blocked = look_at_tools(agent.env, request.frontend_tools)
+    if tools is request.frontend_tools:
+        return request
+    return msgspec.structs.replace(
+        request, frontend_tools=tools, blocked=request.blocked or blocked
+    )
 
 
 def check_id(name: str, value: str) -> None:

@@ -32,6 +32,8 @@ async def open_run(run: Run) -> None:
     commit here only shows that the thread is still this process's.
     """
     run.state.update(RUN_LIFECYCLE, Begin(run_id=run.identity.run_id, step_count=run.record.steps))
+    if run.request.blocked is not None:
+        run.block(run.request.blocked)
     if run.is_recovered:
         _go_on(run)
     else:

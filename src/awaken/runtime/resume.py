@@ -12,6 +12,7 @@ from awaken.authoring.refusals import bounded
 from awaken.contracts.errors import AlreadyDecided, InvalidInput, UnknownTicket
 from awaken.contracts.lifecycle import (
     TICKET_TRANSITIONS,
+    Blocked,
     TicketStatus,
     check_transition,
 )
@@ -21,6 +22,7 @@ from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume, 
 from awaken.patterns import PatternError, parse_pattern
 
 from .outcomes import Finish, StepOutcome
+from .plugin_host.input_screens import look_at_decision
 from .run import Run
 from .spending.questions import heed_answer, shared_answers
 from .tool_calls.batch import run_calls
@@ -118,8 +120,9 @@ def take_decisions(run: Run, decisions: Sequence[tuple[str, ToolCallResume]]) ->
             TICKET_TRANSITIONS, f"Ticket '{ticket.ticket_id}'", ticket.status, TicketStatus.DECIDED
         )
         # Stamped here: a deadline must not depend on the clock of whoever decides.
+        shown, _ = look_at_decision(run.agent.env, decision)
         given = msgspec.structs.replace(
-            decision, action=DecisionAction(decision.action), updated_at=now
+            shown, action=DecisionAction(decision.action), updated_at=now
         )
         decided = msgspec.structs.replace(
             ticket, status=TicketStatus.DECIDED, decision=given, updated_at=now
@@ -148,8 +151,12 @@ async def replay(run: Run) -> StepOutcome:
     for call_id in run.open_calls:
         ticket = run.tickets.get(call_id)
         if ticket is not None and ticket.decision is not None:
-            calls.append(_resumed_call(ticket, ticket.decision))
-            resumes[call_id] = ticket.decision
+            # Whoever has no agents, as an operator, could not show it to anybody.
+            decision, blocked = look_at_decision(run.agent.env, ticket.decision)
+            if blocked is not None:
+                return Finish(termination=Blocked(reason=blocked))
+            calls.append(_resumed_call(ticket, decision))
+            resumes[call_id] = decision
     return await run_calls(run, calls, resumes)
 
 

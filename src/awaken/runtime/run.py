@@ -22,8 +22,8 @@ from awaken.contracts.events import AgentEvent, StepStart
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.inference import InferenceRequest, TokenUsage
 from awaken.contracts.instruments import Instrument, InstrumentMaker
-from awaken.contracts.lifecycle import Cancelled, RunStatus, Termination
-from awaken.contracts.loop_state import PENDING_MESSAGES, RUN_LIFECYCLE, StopStats
+from awaken.contracts.lifecycle import Blocked, Cancelled, RunStatus, Termination
+from awaken.contracts.loop_state import PENDING_MESSAGES, RUN_LIFECYCLE, End, StopStats
 from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall
 from awaken.contracts.phases import Phase
 from awaken.contracts.profile import ProfileAccess, ProfileStore
@@ -46,6 +46,7 @@ from .inbox import Inbox
 from .journal import Journal
 from .leases import RunHandedOver
 from .limits import Limits, ToolSlots
+from .plugin_host.input_screens import look_at_messages
 from .resolution.registry import RegistrySnapshot
 from .resolution.resolver import ResolvedAgent
 from .state.store import StateStore
@@ -308,7 +309,9 @@ class Run:
 
     def append_user(self, message: Message) -> None:
         """Add a message from outside, with an id and the run's mark."""
-        message = self.agent.env.screened(message)
+        (message,), blocked = look_at_messages(self.agent.env, (message,))
+        if blocked is not None:
+            self.block(blocked)
         marked = msgspec.structs.replace(
             message, id=message.id or self.services.ids.new_id(), metadata=self.metadata
         )
@@ -316,6 +319,10 @@ class Run:
         sender = message.sender
         if sender is not None and sender.is_end and sender.task_id:
             _hear_end(self, sender.task_id, sender.usage)
+
+    def block(self, reason: str) -> None:
+        """End the run before anything else: it may not go on with what came in."""
+        self.state.update(RUN_LIFECYCLE, End(termination=Blocked(reason=reason)))
 
     def order(self, entry: OutboxEntry) -> None:
         """Ask for something outside of the thread, once the next commit is durable."""
@@ -339,7 +346,9 @@ class Run:
         """
         held = self.state.get(PENDING_MESSAGES)
         known = {message.id for message in held if message.id}
-        fresh = tuple(self.agent.env.screened(it) for it in messages if it.id not in known)
+        # What is blocked ends the run when it is taken in: it is looked at again then.
+        unknown = (it for it in messages if it.id not in known)
+        fresh = look_at_messages(self.agent.env, unknown).messages
         if fresh:
             self.state.update(PENDING_MESSAGES, (*held, *fresh))
 

@@ -248,7 +248,17 @@ class RunControl:
             # Somebody else goes on with the run, which takes the decisions in.
             if not self._store.is_shared:
                 raise
-        return await self._mailbox.decide(decisions)
+        return await self._mailbox.decide(await self._screened(decisions))
+
+    async def _screened(
+        self, decisions: Sequence[tuple[str, ToolCallResume]]
+    ) -> Sequence[tuple[str, ToolCallResume]]:
+        """Decisions as they may rest until somebody takes them."""
+        first = await self._store.find_ticket(decisions[0][0]) if decisions else None
+        if first is None:
+            return decisions
+        request = RunRequest(thread_id=first.thread_id, decisions=tuple(decisions))
+        return (await self._engine.screened(request)).decisions
 
     async def steer(self, id_: str, messages: Sequence[Message]) -> SteerReceipt:
         """Send messages into a running run; it takes them in before its next inference."""

@@ -86,8 +86,8 @@ class ThreadView:
         blank = Thread(id=new_id, tenant_id=self.tenant_id)
         return await self._save(blank, edit)
 
-    async def begin_thread(self, history: Sequence[Message]) -> Thread:
-        """Make a thread that begins with a history from elsewhere; nothing of it is executed.
+    async def _begin_thread(self, history: Sequence[Message]) -> Thread:
+        """Make a thread that begins with a history; nothing of it is executed.
 
         Raises:
             InvalidTranscript: A tool call in it does not have exactly one result.

@@ -17,6 +17,7 @@ from awaken.contracts.errors import (
     VersionConflict,
 )
 from awaken.contracts.events import LoggedEvent
+from awaken.contracts.messages import Message
 from awaken.contracts.profile import ProfileStore
 from awaken.contracts.queries import Page, RunQuery
 from awaken.contracts.runs import (
@@ -150,6 +151,22 @@ class TenantView(ThreadView):
         receipt = await self._control.submit(request, when_busy, {})
         stream = await self._desk.following.of_run(receipt.run_id)
         return StartedRun(run_id=receipt.run_id, thread_id=receipt.thread_id, stream=stream)
+
+    async def begin_with(self, history: Sequence[Message], request: RunRequest) -> RunRequest:
+        """Make a thread that begins with a history from elsewhere; returns the request for it.
+
+        The history is input like any other: if the agent's screens block something in it, the run
+        that is asked for ends as blocked.
+
+        Raises:
+            UnknownAgent: The agent is not registered.
+            InvalidTranscript: A tool call in it does not have exactly one result.
+            PluginFailed: A screen failed; nothing was written.
+        """
+        seen = self._desk.engine.screen_history(request.agent_id or "", history)
+        thread = await self._begin_thread(seen.messages)
+        blocked = request.blocked or seen.blocked
+        return msgspec.structs.replace(request, thread_id=thread.id, blocked=blocked)
 
     async def send(
         self, request: RunRequest, mode: InputMode, delivery: DeliveryOptions | None = None
