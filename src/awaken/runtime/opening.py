@@ -18,7 +18,7 @@ from .phases.commands import submit
 from .phases.runner import has_work, run_phase
 from .resolution.resolver import ResolvedAgent
 from .resume import has_decided
-from .run import Run
+from .run import Run, block_run
 from .spending.ledgers import keep_budgets
 from .tool_calls.settle import close_tickets, interrupt
 
@@ -33,7 +33,7 @@ async def open_run(run: Run) -> None:
     """
     run.state.update(RUN_LIFECYCLE, Begin(run_id=run.identity.run_id, step_count=run.record.steps))
     if run.request.blocked is not None:
-        run.block(run.request.blocked)
+        block_run(run, run.request.blocked)
     if run.is_recovered:
         _go_on(run)
     else:

@@ -32,7 +32,7 @@ from .awaiting import LOOK_S
 from .contexts import tool_phase_context
 from .phases.runner import run_hooks_of
 from .plugin_host.input_screens import look_at_decision
-from .run import Run
+from .run import Run, block_run
 from .tool_calls.gate import answer_of_gates
 from .tool_calls.settle import open_ticket
 
@@ -59,7 +59,7 @@ class Questions:
         while True:
             match await answer_of_gates(run, call, decision):
                 case Block(reason=reason):
-                    run.block(reason)
+                    block_run(run, reason)
                     raise ToolDenied(reason)
                 case SetResult(result=result):
                     return await self._refused(call, result)
@@ -83,7 +83,7 @@ class Questions:
                 run.has_input = True
         shown, blocked = look_at_decision(run.agent.env, decision)
         if blocked is not None:
-            run.block(blocked)
+            block_run(run, blocked)
             raise ToolDenied(blocked)
         return shown
 

@@ -311,7 +311,7 @@ class Run:
         """Add a message from outside, with an id and the run's mark."""
         (message,), blocked = look_at_messages(self.agent.env, (message,))
         if blocked is not None:
-            self.block(blocked)
+            block_run(self, blocked)
         marked = msgspec.structs.replace(
             message, id=message.id or self.services.ids.new_id(), metadata=self.metadata
         )
@@ -319,10 +319,6 @@ class Run:
         sender = message.sender
         if sender is not None and sender.is_end and sender.task_id:
             _hear_end(self, sender.task_id, sender.usage)
-
-    def block(self, reason: str) -> None:
-        """End the run before anything else: it may not go on with what came in."""
-        self.state.update(RUN_LIFECYCLE, End(termination=Blocked(reason=reason)))
 
     def order(self, entry: OutboxEntry) -> None:
         """Ask for something outside of the thread, once the next commit is durable."""
@@ -437,6 +433,11 @@ class Run:
 
 
 _OF_RUN = frozenset({Phase.RUN_START, Phase.RUN_END})
+
+
+def block_run(run: Run, reason: str) -> None:
+    """End a run before anything else: it may not go on with what came in."""
+    run.state.update(RUN_LIFECYCLE, End(termination=Blocked(reason=reason)))
 
 
 def _hear_end(run: Run, task_id: str, usage: TokenUsage | None) -> None:

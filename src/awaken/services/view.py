@@ -17,7 +17,6 @@ from awaken.contracts.errors import (
     VersionConflict,
 )
 from awaken.contracts.events import LoggedEvent
-from awaken.contracts.messages import Message
 from awaken.contracts.profile import ProfileStore
 from awaken.contracts.queries import Page, RunQuery
 from awaken.contracts.runs import (
@@ -99,7 +98,7 @@ class TenantView(ThreadView):
         principal_id: str,
         trace: TraceContext | None = None,
     ) -> None:
-        super().__init__(desk.store, desk.clock, desk.ids, tenant_id)
+        super().__init__(desk.store, desk.clock, desk.ids, tenant_id, desk.engine.screen_history)
         self.principal_id = principal_id
         self.trace = trace
         """Which trace of the caller its runs belong to, if their requests do not say."""
@@ -151,22 +150,6 @@ class TenantView(ThreadView):
         receipt = await self._control.submit(request, when_busy, {})
         stream = await self._desk.following.of_run(receipt.run_id)
         return StartedRun(run_id=receipt.run_id, thread_id=receipt.thread_id, stream=stream)
-
-    async def begin_with(self, history: Sequence[Message], request: RunRequest) -> RunRequest:
-        """Make a thread that begins with a history from elsewhere; returns the request for it.
-
-        The history is input like any other: if the agent's screens block something in it, the run
-        that is asked for ends as blocked.
-
-        Raises:
-            UnknownAgent: The agent is not registered.
-            InvalidTranscript: A tool call in it does not have exactly one result.
-            PluginFailed: A screen failed; nothing was written.
-        """
-        seen = self._desk.engine.screen_history(request.agent_id or "", history)
-        thread = await self._begin_thread(seen.messages)
-        blocked = request.blocked or seen.blocked
-        return msgspec.structs.replace(request, thread_id=thread.id, blocked=blocked)
 
     async def send(
         self, request: RunRequest, mode: InputMode, delivery: DeliveryOptions | None = None

@@ -65,7 +65,7 @@ async def begin(
     if (results and not is_kept) or not (fresh or results):
         raise bad_request(f"There is nothing new; no call waits for {', '.join(answers) or 'it'}.")
     if is_kept:
-        asked = await view.begin_with(_sound([*history, *results]), asked)
+        asked = await view.begin_thread(_sound([*history, *results]), asked)
     on = asked.thread_id
     if instructions and not (on and await _is_told(call, on, instructions)):
         fresh = [system(instructions), *fresh]
