@@ -10,6 +10,7 @@ from awaken.contracts.threads import Thread
 from .delivery import End
 from .forced_end import Ending, forced_end, never_begun
 from .run import Services
+from .run_log import log_end
 
 
 class Endings:
@@ -50,6 +51,8 @@ class Endings:
                 if token is not None:
                     raise
                 continue
+            assert commit.run is not None
+            log_end(commit.run, termination)
             return commit.run
 
     async def end_dispatch(self, dispatch: RunDispatch, end: End) -> RunRecord:
@@ -66,6 +69,7 @@ class Endings:
         commit = never_begun(thread or Thread(id=dispatch.thread_id), dispatch, ending)
         await self._store.commit(commit)
         assert commit.run is not None
+        log_end(commit.run, end.termination)
         return commit.run
 
     def _ending(

@@ -19,6 +19,7 @@ from .phases.runner import has_work, run_phase
 from .resolution.resolver import ResolvedAgent
 from .resume import has_decided
 from .run import Run, block_run
+from .run_log import log_recovery
 from .spending.ledgers import keep_budgets
 from .tool_calls.settle import close_tickets, interrupt
 
@@ -39,6 +40,8 @@ async def open_run(run: Run) -> None:
     else:
         await _begin(run)
     await run.flush_record(RunStatus.RUNNING)
+    if run.is_recovered:
+        log_recovery(run.record)
     if run.on_open is not None:
         run.on_open()
     if has_work(run, Phase.RUN_START):

@@ -34,6 +34,7 @@ from awaken.contracts.tools import (
     ToolOutput,
     ToolTimeout,
 )
+from awaken.redaction import describe_error, loggable_error, without_secrets
 from awaken.runtime.instruments import watched
 from awaken.runtime.run import Run
 from awaken.runtime.screening import screened_event, screened_result
@@ -144,8 +145,9 @@ def prepared(run: Run, call: ToolCall, resume: ToolCallResume | None = None) -> 
     except ToolError as error:
         attempt.output = failed(call.name, error)
     except Exception as error:
-        logger.warning("Tool '%s' failed to validate.", call.name, exc_info=True)
-        attempt.output = failed(call.name, InvalidArguments(str(error)))
+        shown = loggable_error(error)
+        logger.warning("Tool %r failed to validate.", call.name, exc_info=shown)
+        attempt.output = failed(call.name, InvalidArguments(str(shown)))
     return attempt
 
 
@@ -212,8 +214,8 @@ async def _performed(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolOutp
         raise
     except BaseException as error:  # A tool that wants to exit must not take its host along.
         if not isinstance(error, AwakenError):
-            logger.warning("Tool '%s' raised.", call.name, exc_info=True)
-        output = _screened(run, failed(call.name, ToolError(f"{type(error).__name__}: {error}")))
+            logger.warning("Tool %r raised.", call.name, exc_info=loggable_error(error))
+        output = _screened(run, failed(call.name, ToolError(describe_error(error))))
     if attempt.is_late:
         attempt.updates = ()
         return timed_out(run, attempt)
@@ -279,7 +281,8 @@ def failed(tool_name: str, error: ToolError) -> ToolOutput:
     metadata: dict[str, object] = {"code": error.code}
     if isinstance(error, ToolTimeout):
         metadata["timed_out"] = True
-    text = encodable(str(error)[:ERROR_CHARS])
+    # Cut afterwards: half a secret would not be found.
+    text = encodable(without_secrets(str(error))[:ERROR_CHARS])
     return ToolOutput(result=ToolResult.error(tool_name, text, **metadata))
 
 
