@@ -254,7 +254,10 @@ def test_what_does_not_end_in_time_is_given_back_and_its_reader_goes_on_elsewher
     rest = Reading(f"{run}?cursor={prefix[-1].id}").rest()
     assert rest[-1].data["termination"] == {"type": "natural_end"}
     assert told(prefix) + told(rest) == told(Reading(run).rest())
-    assert second.ended() == (0, "")
+    code, logged = second.ended()
+    assert code == 0
+    (line,) = logged.splitlines()
+    assert "of agent 'slow' on thread 't' goes on here after step 0" in line
 
 
 def test_a_runtime_that_drains_leaves_what_is_queued_to_others(tmp_path: Path) -> None:
