@@ -75,6 +75,7 @@ RAISED: dict[str, Callable[[], None]] = {
     "tool error": _raising(lambda: ToolError(TEXT)),
     "unshowable": _raising(Unshowable),
     "long": _raising(lambda: ValueError("x" * 9_990 + TEXT)),
+    "half a character": _raising(lambda: ValueError(f"{TEXT} \ud800")),
     "split lines": _raising(lambda: ValueError(f"first\n{TEXT}\nlast")),
 }
 

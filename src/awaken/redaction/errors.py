@@ -3,6 +3,8 @@
 What an exception says was written for the programmer beside it, and often quotes what it failed on.
 """
 
+from awaken.contracts.content import encodable
+
 from .detectors import detectors_named
 from .replacing import redacted
 
@@ -12,7 +14,7 @@ _DEPTH_MAX = 20
 
 def without_secrets(text: str) -> str:
     """A text of an error as clients, models and logs may read it."""
-    return redacted(text, SECRETS)
+    return redacted(encodable(text), SECRETS)
 
 
 def describe_error(error: BaseException) -> str:
