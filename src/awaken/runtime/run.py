@@ -309,9 +309,10 @@ class Run:
 
     def append_user(self, message: Message) -> None:
         """Add a message from outside, with an id and the run's mark."""
-        (message,), blocked = look_at_messages(self.agent.env, (message,))
-        if blocked is not None:
-            block_run(self, blocked)
+        if self.agent.env.message_screens:
+            (message,), blocked = look_at_messages(self.agent.env, (message,))
+            if blocked is not None:
+                block_run(self, blocked)
         marked = msgspec.structs.replace(
             message, id=message.id or self.services.ids.new_id(), metadata=self.metadata
         )
