@@ -98,6 +98,7 @@ from awaken.runtime.limits import Limits
 from awaken.server.auth import LOCAL
 from awaken.server.config import JwtConfig, RateLimit, ServerConfig, ServerLimits, TokenSpec
 from awaken.server.observations import Observations
+from awaken.server.tool_labels import ToolLabels
 from awaken.services.remembered import RememberedAnswers
 from awaken.transport.problems import _STATUSES as STATUSES
 from awaken.transport.routes import ApiRoute, Call
@@ -672,7 +673,7 @@ def metric_table() -> str:
 
 
 def _families() -> list[Any]:
-    return list(Observations().families())
+    return list(Observations(ToolLabels(AgentRuntime().registry)).families())
 
 
 def _shown_labels(name: str, text: str) -> str:

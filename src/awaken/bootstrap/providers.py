@@ -16,6 +16,7 @@ from awaken.contracts.inference import Addressed, InferenceRequest, ModelClient,
 from awaken.contracts.model_errors import ModelError, ProviderUnusable, Unauthorized
 from awaken.contracts.models import ProviderSpec
 from awaken.contracts.secrets import RedactedString
+from awaken.runtime.resolution.registry import RegistrySnapshot
 
 from .known_providers import ADAPTERS, KNOWN_PROVIDERS
 from .registries import checked_spec
@@ -134,6 +135,21 @@ def find_key(spec: ProviderSpec) -> RedactedString | None:
         )
         raise Unauthorized(message)
     return None
+
+
+def missing_keys(snapshot: RegistrySnapshot) -> list[str]:
+    """What is wrong with the keys of the models that agents would ask, once for each provider."""
+    problems: dict[str, str] = {}
+    for agent_id in snapshot.registries.agents:
+        for route in snapshot.resolve(agent_id).models:
+            client = route.client
+            if not isinstance(client, ProviderClient) or client.name in problems:
+                continue
+            try:
+                find_key(placed_spec(client.spec))
+            except (Unauthorized, ProviderUnusable) as error:
+                problems[client.name] = f"Agent '{agent_id}' cannot ask its model: {error}"
+    return list(problems.values())
 
 
 def needs_key(spec: ProviderSpec) -> bool:

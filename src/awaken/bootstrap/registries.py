@@ -78,13 +78,14 @@ def source_of(agent: Agent | AgentSpec) -> AgentSource:
         InvalidSpec: The data does not fit; a spec made in code has not been checked before.
     """
     if isinstance(agent, AgentSpec):
-        return AgentSource(spec=checked_spec("agent", agent))
+        return AgentSource(spec=checked_spec("agent", agent), written=agent)
     return AgentSource(
         spec=agent.spec,
         tools=agent.own_tools,
         plugins=tuple(agent.plugins),
         model=_own_model(agent),
         output=agent.output,
+        written=agent,
     )
 
 

@@ -1,7 +1,6 @@
 """`awaken acp`: an editor talks to an agent over stdin and stdout."""
 
 import asyncio
-import logging
 from typing import Annotated, TextIO
 
 import typer
@@ -12,13 +11,14 @@ from awaken.protocols.acp.stdio import claimed_stdout, serve, stdio_streams
 
 from .command_line import new_app
 from .desk import StoreUrl, reporting
-from .logs import log_to_stderr
+from .logs import with_logs
 from .served import DRAIN_MS, AppPlace, DrainMs, Served, served_over_stdio
 
 app = new_app()
 
 
 @app.command()
+@with_logs()
 def acp(
     app_place: AppPlace = None,
     agent_id: Annotated[
@@ -33,7 +33,6 @@ def acp(
     Nothing but the protocol is written to stdout. Sessions are threads of the store.
     """
     output = claimed_stdout()
-    log_to_stderr(logging.WARNING)
     with reporting(is_json=False):
         asyncio.run(_serve(served_over_stdio(app_place, store_url), agent_id, drain_ms, output))
 

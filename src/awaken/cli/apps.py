@@ -1,78 +1,264 @@
-"""Agents from a Python file that a person names."""
+"""Apps that a person names: `FILE.py`, `FILE.py:NAME`, `package.module` or `package.module:NAME`.
 
+The one way in which commands load what people wrote. The folder of a file, or this one for a
+module, can be imported from; a name leads to a runtime, to agents, or to what makes them.
+"""
+
+import asyncio
+import importlib
 import importlib.util
+import inspect
+import os
 import sys
-from collections.abc import Iterable, Mapping
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import ModuleType, TracebackType
+from typing import Any, TypeVar
 
 from awaken.authoring.agents import Agent
+from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.contracts.errors import InvalidInput
 
+from .printing import plain
 
-def agents_at(place: str) -> list[Agent]:
-    """The agents of `FILE.py`, or those under one name of it: `FILE.py:NAME`.
+T = TypeVar("T")
+
+FORMS = "FILE.py, FILE.py:NAME or package.module:NAME"
+_OURS = (os.path.dirname(__file__), os.path.dirname(importlib.__file__), "<frozen importlib")
+_MAKE = "assign an awaken.Agent or AgentRuntime to a name in it, or name a function"
+
+
+class AppFailed(InvalidInput):
+    """What a person wrote raised while it was loaded; `trace` begins in their code."""
+
+    def __init__(self, message: str, trace: str) -> None:
+        super().__init__(message)
+        self.trace = trace
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """A loaded app: its runtime if it brings one, else its agents."""
+
+    place: str
+    values: Mapping[str, Any]
+    """Everything that its module defines, by name."""
+    runtime: AgentRuntime | None
+    agents: tuple[Agent, ...]
+    """Its own agents, or those of its runtime, as they were written."""
+
+
+def load_app(place: str) -> App:
+    """What a place names.
 
     Raises:
-        InvalidInput: The file does not exist, cannot be imported, or has no agent there.
+        AppFailed: Its code raised.
+        InvalidInput: There is no such file, module or name, or nothing there that can run.
     """
-    path, name = split_place(place)
-    return agents_among(vars(imported(path)), path, name)
+    source, name = split_place(place)
+    module = _import_file(Path(source)) if _is_file(source) else _import_module(source)
+    values = vars(module)
+    found = _only_runtime(source, values) if name is None else _named(module, source, name)
+    if isinstance(found, AgentRuntime):
+        return App(place, values, found, _agents_of(found))
+    return App(place, values, None, tuple(_agents_among(values, source, name, found)))
 
 
-def agents_in(path: Path) -> list[Agent]:
-    """Import a Python file and return the agents it defines, in order.
+def is_place(text: str) -> bool:
+    """Whether a word on the command line is an app rather than the name of an agent."""
+    source, name = split_place(text)
+    return source.endswith(".py") or (name is not None and _is_dotted(source))
+
+
+def file_of(place: str) -> Path:
+    """The file of an app.
 
     Raises:
-        InvalidInput: The file does not exist, cannot be imported, or defines no agent.
+        InvalidInput: There is no such module.
     """
-    return agents_among(vars(imported(path)), path, None)
+    source, _ = split_place(place)
+    if _is_file(source):
+        return Path(source)
+    _let_import(Path.cwd())
+    try:
+        spec = importlib.util.find_spec(source)
+    except ImportError:
+        spec = None
+    if spec is None or spec.origin is None:
+        raise _no_module(source)
+    return Path(spec.origin)
 
 
-def agents_among(values: Mapping[str, Any], path: Path, name: str | None) -> list[Agent]:
-    """The agents among what a file defines, or those under one name.
+def split_place(place: str) -> tuple[str, str | None]:
+    """The file or the module of a place, and the name behind its colon."""
+    source, colon, name = place.rpartition(":")
+    return (source, name) if colon and source and _is_dotted(name) else (place, None)
 
-    Raises:
-        InvalidInput: There is none.
-    """
+
+def _is_dotted(text: str) -> bool:
+    return all(part.isidentifier() for part in text.split("."))
+
+
+def _is_file(source: str) -> bool:
+    return source.endswith(".py") or not _is_dotted(source) or Path(source).is_file()
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        message = f"'{path}' is not a file; name an app as {FORMS}."
+        raise InvalidInput(message)
+    if path.suffix != ".py":
+        message = f"'{path}' is no Python file; its name must end with .py."
+        raise InvalidInput(message)
+    file = path.resolve()
+    folder, parts = file.parent, [file.stem]
+    while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+        # A file of a package is imported as what it is there: its relative imports work.
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    _let_import(folder)
+    if len(parts) > 1:
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        return _loaded(str(path), lambda: importlib.import_module(name))
+    return _loaded(str(path), lambda: _executed(file))
+
+
+def _executed(file: Path) -> ModuleType:
+    """The module of a file, under its own name unless that is another module's."""
+    known = sys.modules.get(file.stem)
+    is_free = known is None or getattr(known, "__awaken_app__", False)
+    name = file.stem if is_free else f"awaken_app_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    module.__dict__["__awaken_app__"] = True
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _import_module(name: str) -> ModuleType:
+    _let_import(Path.cwd())
+    try:
+        is_there = importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError as error:
+        is_there = not name.startswith(f"{error.name}")
+    except Exception as error:
+        # To find a module, the packages that it is in are imported.
+        raise _failed(name, error) from error
+    if not is_there:
+        raise _no_module(name)
+    return _loaded(name, lambda: importlib.import_module(name))
+
+
+def _no_module(name: str) -> InvalidInput:
+    problem = f"no module of that name can be imported from {Path.cwd()}; name an app as {FORMS}"
+    return InvalidInput(what=f"'{name}'", problem=problem)
+
+
+def _let_import(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _loaded(source: str, load: Callable[[], T]) -> T:
+    """What loading gives; what a person's code raises is told with its place in that code."""
+    try:
+        return load()
+    except Exception as error:
+        raise _failed(source, error) from error
+
+
+def _failed(source: str, error: BaseException) -> AppFailed:
+    message = f"'{source}' cannot be imported: {type(error).__name__}: {error}"
+    return AppFailed(message, _trace(error))
+
+
+def _trace(error: BaseException) -> str:
+    """The traceback of an error, from the first line that is not ours."""
+    begin: TracebackType | None = error.__traceback__
+    while begin is not None and begin.tb_frame.f_code.co_filename.startswith(_OURS):
+        begin = begin.tb_next
+    told = traceback.TracebackException(type(error), error, begin, compact=True)
+    kept = [frame for frame in told.stack if not frame.filename.startswith(_OURS)]
+    told.stack = traceback.StackSummary.from_list(kept)
+    lines = "".join(told.format()).rstrip("\n").split("\n")
+    return "\n".join(map(plain, lines))
+
+
+def _named(module: ModuleType, source: str, name: str) -> Any:
+    """What a name in a module leads to; a function is asked to make it."""
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            problem = f"there is no '{name}' in '{source}', so it is no agent and no runtime"
+            raise InvalidInput(what=f"'{name}'", problem=problem)
+        found = getattr(found, part)
+    if not callable(found) or isinstance(found, Agent | AgentRuntime):
+        return found
+    make = found
+    return _loaded(f"{source}:{name}", lambda: _awaited(make()))
+
+
+def _awaited(made: Any) -> Any:
+    """What a function returned, or what its coroutine comes to, in an event loop of its own."""
+    if not inspect.iscoroutine(made):
+        return made
+    results: list[Any] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(asyncio.run(made))
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            errors.append(error)
+
+    # A thread: some commands load apps while their own event loop runs.
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _only_runtime(source: str, values: Mapping[str, Any]) -> AgentRuntime | None:
+    runtimes = {name: it for name, it in values.items() if isinstance(it, AgentRuntime)}
+    if len({id(it) for it in runtimes.values()}) > 1:
+        names = ", ".join(runtimes)
+        problem = f"it has several runtimes: {names}; name one, as {source}:{next(iter(runtimes))}"
+        raise InvalidInput(what=f"'{source}'", problem=problem)
+    return next(iter(runtimes.values()), None)
+
+
+def _agents_among(
+    values: Mapping[str, Any], source: str, name: str | None, found: Any
+) -> list[Agent]:
     if name is None:
-        agents = [value for value in values.values() if isinstance(value, Agent)]
-        problem = f"'{path}' defines no agent; assign an awaken.Agent to a name in it."
+        agents: list[Any] = list(
+            {id(it): it for it in values.values() if isinstance(it, Agent)}.values()
+        )
+        problem = f"'{source}' defines no agent and no runtime; {_MAKE}: {FORMS}."
     else:
-        value = values.get(name)
-        found = [value] if isinstance(value, Agent) else value
-        agents = list(found) if isinstance(found, Iterable) and not isinstance(found, str) else []
-        problem = f"'{name}' in '{path}' is no agent; name an awaken.Agent or a list of them."
+        given = [found] if isinstance(found, Agent) else found
+        agents = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else []
+        problem = (
+            f"'{name}' in '{source}' is no agent and no runtime; name an awaken.Agent, a list of "
+            "them, an awaken.AgentRuntime, or a function that returns one of these."
+        )
     if not agents or not all(isinstance(agent, Agent) for agent in agents):
         raise InvalidInput(problem)
     return agents
 
 
-def imported(path: Path) -> ModuleType:
-    """Import a Python file.
-
-    Raises:
-        InvalidInput: The file does not exist, or its code fails.
-    """
-    if not path.is_file():
-        message = f"'{path}' is not a file; pass a Python file that defines agents."
-        raise InvalidInput(message)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        message = f"'{path}' is no Python file; its name must end with .py."
-        raise InvalidInput(message)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        message = f"'{path}' cannot be imported: {type(error).__name__}: {error}"
-        raise InvalidInput(message) from error
-    return module
-
-
-def split_place(place: str) -> tuple[Path, str | None]:
-    """The file of `FILE.py` or `FILE.py:NAME`, and the name."""
-    path, colon, name = place.rpartition(":")
-    return (Path(path), name) if colon and name.isidentifier() else (Path(place), None)
+def _agents_of(runtime: AgentRuntime) -> tuple[Agent, ...]:
+    sources = runtime.registry.snapshot().registries.agents.values()
+    return tuple(it.written for it in sources if isinstance(it.written, Agent))

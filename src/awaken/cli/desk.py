@@ -98,9 +98,20 @@ def reporting(*, is_json: bool) -> Iterator[None]:
     try:
         yield
     except AwakenError as error:
-        report = {"code": error.code, "message": str(error)}
-        complain(as_json(report, indent=None) if is_json else f"awaken: {plain(error)}")
+        tell_error(error, is_json=is_json)
         raise typer.Exit(MISUSED if isinstance(error, InvalidInput) else REFUSED) from error
+
+
+def tell_error(error: AwakenError, *, is_json: bool = False) -> None:
+    """Say on stderr what is wrong; with the traceback of the person's own code if that raised."""
+    trace = getattr(error, "trace", "")
+    if is_json:
+        report = {"code": error.code, "message": str(error)}
+        complain(as_json({**report, "trace": trace} if trace else report, indent=None))
+        return
+    if trace:
+        complain(trace)
+    complain(f"awaken: {plain(error)}")
 
 
 async def _served(

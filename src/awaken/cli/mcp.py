@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib
-import logging
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import redirect_stdout
@@ -13,7 +12,7 @@ from awaken.services.view import TenantView
 
 from .command_line import new_app
 from .desk import StoreUrl, reporting
-from .logs import log_to_stderr
+from .logs import with_logs
 from .served import DRAIN_MS, AppPlace, DrainMs, Served, served_over_stdio
 
 app = new_app()
@@ -22,6 +21,7 @@ ServeStdio = Callable[[TenantView], Awaitable[None]]
 
 
 @app.command()
+@with_logs()
 def mcp(
     app_place: AppPlace = None,
     drain_ms: DrainMs = DRAIN_MS,
@@ -31,7 +31,6 @@ def mcp(
 
     Nothing but the protocol is written to stdout. Threads of the store are resources.
     """
-    log_to_stderr(logging.WARNING)
     with reporting(is_json=False):
         serve = _loaded()
         with redirect_stdout(sys.stderr):

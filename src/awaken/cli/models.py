@@ -1,13 +1,11 @@
 """`awaken models`: which providers there are, whether a model answers, and how the models are."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
-from awaken.authoring.agents import Agent
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.providers import (
     Connections,
@@ -37,7 +35,7 @@ from awaken.runtime.breaker import Breaker, BreakerPolicy
 from awaken.runtime.health import OWNER, shared_breakers
 from awaken.runtime.resolution.models import route_of
 
-from .apps import imported
+from .apps import FORMS, App, load_app
 from .command_line import new_app
 from .desk import Desk, IsJson, at_desk, reporting
 from .model_trial import Trial, tried
@@ -46,19 +44,20 @@ from .printing import as_json, facts, moment, out, table
 app = new_app("Providers, and whether their models answer.")
 
 
-AppFile = Annotated[
-    Path | None, typer.Option("--app", help="Also the agents and ProviderSpecs of a Python file.")
+AppPlace = Annotated[
+    str | None, typer.Option("--app", help=f"Also the agents and providers of an app: {FORMS}.")
 ]
 
 
 @app.command("list")
-def list_providers(app_file: AppFile = None, *, is_json: IsJson = False) -> None:
+def list_providers(app_place: AppPlace = None, *, is_json: IsJson = False) -> None:
     """List the providers, and what each lacks on this machine."""
     with reporting(is_json=is_json):
-        written = [] if app_file is None else list(vars(imported(app_file)).values())
-        clients = provider_clients(_specs(written), Connections())
+        app = None if app_place is None else load_app(app_place)
+        specs = {} if app is None else _specs(app)
+        clients = provider_clients(specs, Connections())
         providers = [provider_facts(it) for it in clients.values() if type(it) is ProviderClient]
-        agents = _agent_models(written)
+        agents = [] if app is None else _agent_models(app, specs)
     if is_json:
         out(as_json({"providers": providers, "agents": agents}))
         return
@@ -107,17 +106,20 @@ def _provider_row(known: Mapping[str, Any]) -> tuple[object, ...]:
     )
 
 
-def _specs(written: Iterable[object]) -> dict[str, ProviderSpec]:
-    """The providers among what a file defines: alone, or in a mapping such as `providers`."""
+def _specs(app: App) -> dict[str, ProviderSpec]:
+    """The providers of an app: its runtime's, those in its module, alone or in a mapping."""
     values: list[object] = []
-    for value in written:
+    for value in app.values.values():
         values += value.values() if isinstance(value, dict) else (value,)
-    return {value.id: value for value in values if isinstance(value, ProviderSpec)}
+    found = {value.id: value for value in values if isinstance(value, ProviderSpec)}
+    if app.runtime is None:
+        return found
+    clients = app.runtime.registry.snapshot().registries.providers.items()
+    return found | {name: it.spec for name, it in clients if isinstance(it, ProviderClient)}
 
 
-def _agent_models(written: Sequence[object]) -> list[dict[str, str]]:
-    agents = [value for value in written if isinstance(value, Agent)]
-    runtime = AgentRuntime(agents, providers=_specs(written))
+def _agent_models(app: App, specs: Mapping[str, ProviderSpec]) -> list[dict[str, str]]:
+    runtime = app.runtime or AgentRuntime(app.agents, providers=specs)
     snapshot = runtime.registry.snapshot()
     return [
         {"agent_id": name, "model_id": route.id, "provider_id": route.spec.provider_id}
@@ -129,7 +131,7 @@ def _agent_models(written: Sequence[object]) -> list[dict[str, str]]:
 @app.command("test")
 def ask_model(
     model: Annotated[str, typer.Argument(metavar="PROVIDER:MODEL", help="Such as openai:gpt-5.")],
-    app_file: AppFile = None,
+    app_place: AppPlace = None,
     *,
     timeout_s: Annotated[
         float, typer.Option("--timeout", min=1, help="How many seconds it may take.")
@@ -138,7 +140,7 @@ def ask_model(
 ) -> None:
     """Ask a model one small question with one tool, and show what it can do and how fast."""
     with reporting(is_json=is_json):
-        specs = {} if app_file is None else _specs(vars(imported(app_file)).values())
+        specs = {} if app_place is None else _specs(load_app(app_place))
         trial = asyncio.run(_tried(model, specs, timeout_s))
         if not (trial.has_text or trial.has_tool_call):
             raise ProviderFailed(f"model '{model}' answered with nothing")

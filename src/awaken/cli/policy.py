@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from awaken.authoring.agents import Agent
 from awaken.bootstrap.agent_runtime import AgentRuntime
+from awaken.bootstrap.plugins import PluginLives
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.permissions import ToolBehavior
 from awaken.contracts.queries import LIMIT_MAX, MessageQuery, RunQuery, ThreadQuery
@@ -22,7 +22,7 @@ from awaken.extensions.permission.rules import RuleSet, decide, hidden_tools
 from awaken.patterns import call_of
 from awaken.runtime.resolution.resolver import ResolvedAgent
 
-from .apps import agents_at
+from .apps import FORMS, App, load_app
 from .command_line import new_app
 from .desk import REFUSED, Desk, IsJson, at_desk, reporting
 from .printing import as_json, facts, out, plain, section
@@ -74,9 +74,7 @@ async def diff(
 
 @app.command("preview")
 def preview(
-    app_place: Annotated[
-        str, typer.Argument(metavar="APP", help="FILE.py, or FILE.py:NAME with agents.")
-    ],
+    app_place: Annotated[str, typer.Argument(metavar="APP", help=FORMS)],
     agent_id: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's id.")],
     calls: Annotated[
         list[str] | None,
@@ -90,7 +88,7 @@ def preview(
     Opens the app's plugins for it, so that tools of MCP servers are there as well.
     """
     with reporting(is_json=is_json):
-        agent = asyncio.run(_opened(agents_at(app_place), agent_id))
+        agent = asyncio.run(_opened(load_app(app_place), agent_id))
         rules = _rules_of(agent)
         tried = [_tried(rules, written) for written in calls or ()]
     hidden = sorted(hidden_tools(rules, agent.tools))
@@ -103,10 +101,15 @@ def preview(
     out(about + section("Calls", "\n".join(lines)))
 
 
-async def _opened(agents: Sequence[Agent], agent_id: str) -> ResolvedAgent:
-    """An agent as it is once plugins have brought their tools."""
-    async with AgentRuntime(agents, has_worker=False) as runtime:
-        return runtime.registry.snapshot().resolve(agent_id)
+async def _opened(app: App, agent_id: str) -> ResolvedAgent:
+    """An agent as it is once plugins have brought their tools; nothing that is queued runs."""
+    registry = (app.runtime or AgentRuntime(app.agents)).registry
+    plugins = PluginLives(registry)
+    try:
+        await plugins.open()
+        return registry.snapshot().resolve(agent_id)
+    finally:
+        await plugins.close()
 
 
 def _rules_of(agent: ResolvedAgent) -> RuleSet:

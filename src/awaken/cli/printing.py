@@ -12,6 +12,7 @@ from typing import Any, TextIO
 import msgspec
 import typer
 
+from awaken.contracts.content import printable
 from awaken.contracts.lifecycle import Failed, Termination, reason_text
 
 CELL_MAX = 60
@@ -35,12 +36,7 @@ def as_json(value: Any, *, indent: int | None = 2) -> str:
 
 def plain(value: object) -> str:
     """Text on one line with everything invisible spelled out."""
-    text = "" if value is None else str(value)
-    if text.isprintable():
-        return text
-    return "".join(
-        mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text
-    )
+    return "" if value is None else printable(str(value))
 
 
 def short(value: object, limit: int = CELL_MAX) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import logging
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -26,14 +25,14 @@ from awaken.server.connections import GuardedHttp
 from awaken.server.environment import with_environment
 from awaken.transport.routes import SCOPES
 
-from .apps import split_place
+from .apps import FORMS, file_of
 from .command_line import new_app
 from .desk import IsJson, StoreUrl, reporting
 from .listening import BACKLOG, DEFAULT, Address, listening, wanted_address
-from .logs import log_to_stderr
+from .logs import with_logs
 from .printing import as_json, out, plain
 from .reloading import Watched, begin_anew, inherited_socket
-from .served import Served, app_served, demo_served
+from .served import Served, app_served, demo_served, tell_missing_keys
 from .stop_signals import stop_signals
 
 app = new_app()
@@ -44,10 +43,11 @@ _FLUSH_S = 5
 
 
 @app.command()
+@with_logs(has_requests=True)
 def serve(  # noqa: PLR0913 - typer makes an option of each parameter
     app_place: Annotated[
         str | None,
-        typer.Argument(metavar="APP", help="FILE.py or FILE.py:NAME; absent: the demo."),
+        typer.Argument(metavar="APP", help=f"{FORMS}; absent: the demo."),
     ] = None,
     host: Annotated[
         str | None,
@@ -76,7 +76,6 @@ def serve(  # noqa: PLR0913 - typer makes an option of each parameter
     The first signal drains: /health says so, nothing new is begun, and what does not end in time
     is given back for another process. The second one exits at once.
     """
-    log_to_stderr(logging.WARNING)
     with reporting(is_json=is_json):
         watched = _watched(app_place) if is_reloading else None
         address = wanted_address(host, port)
@@ -141,6 +140,7 @@ class _Process:
         """Serve until a signal or a change; returns whether it was a change."""
         with stop_signals() as stop:
             async with served.runtime as runtime:
+                tell_missing_keys(runtime)
                 application = runtime.asgi(served.config)
                 await application.open()
                 _calm_collector()
@@ -196,7 +196,7 @@ def _calm_collector() -> None:
 def _watched(place: str | None) -> Watched:
     if place is None:
         raise InvalidInput(what="--reload", problem="name the APP whose files are watched")
-    return Watched(split_place(place)[0])
+    return Watched(file_of(place))
 
 
 def _options(application: ServerApp) -> uvicorn.Config:

@@ -1,28 +1,31 @@
 """What `awaken serve` serves: the runtime of a file, the agents of one, or the demo."""
 
+import logging
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.demo import demo_agents
 from awaken.bootstrap.demo_settings import demo_providers
+from awaken.bootstrap.providers import missing_keys
 from awaken.bootstrap.stores import opened_store
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.storage import Store
 from awaken.mailbox.config import MailboxConfig
 from awaken.server.config import ServerConfig
 
-from .apps import agents_among, imported, split_place
+from .apps import App, load_app
 from .stores import DEFAULT_FILE
+
+logger = logging.getLogger("awaken.start")
 
 AppPlace = Annotated[
     str | None,
     typer.Argument(
-        metavar="APP", help="FILE.py with a runtime or agents, or FILE.py:NAME; absent: the demo."
+        metavar="APP", help="FILE.py, FILE.py:NAME or package.module:NAME; absent: the demo."
     ),
 ]
 DrainMs = Annotated[
@@ -63,23 +66,36 @@ def demo_served(store_url: str | None) -> Served:
 
 
 def app_served(place: str, store_url: str | None, *, is_store_chosen: bool) -> Served:
-    """What `FILE.py` or `FILE.py:NAME` defines; a `ServerConfig` in the file is used.
+    """What a place names; a `ServerConfig` in its module is used.
 
     Raises:
-        InvalidInput: There is no such file, or no runtime and no agent in it.
+        AppFailed: Its code raised.
+        InvalidInput: There is no such app, or no runtime and no agent in it.
     """
-    path, name = split_place(place)
-    values = vars(imported(path))
-    found = values.get(name) if name is not None else _only(path, values)
-    configs = [value for value in values.values() if isinstance(value, ServerConfig)]
+    app = load_app(place)
+    configs = [value for value in app.values.values() if isinstance(value, ServerConfig)]
     config = configs[0] if configs else ServerConfig()
-    if not isinstance(found, AgentRuntime):
-        agents = agents_among(values, path, name)
-        return Served(AgentRuntime(agents, store=served_store(store_url)), config)
-    if is_store_chosen:
-        problem = f"the runtime in '{path}' has its own; pass store=… there"
+    if app.runtime is None:
+        return Served(AgentRuntime(app.agents, store=served_store(store_url)), config)
+    check_own_store(app, is_store_chosen=is_store_chosen)
+    return Served(app.runtime, config)
+
+
+def check_own_store(app: App, *, is_store_chosen: bool) -> None:
+    """Refuse to give another store to a runtime that has its own.
+
+    Raises:
+        InvalidInput: Somebody chose one.
+    """
+    if app.runtime is not None and is_store_chosen:
+        problem = f"the runtime in '{app.place}' has its own; pass store=… there"
         raise InvalidInput(what="--store", problem=problem)
-    return Served(found, config)
+
+
+def tell_missing_keys(runtime: AgentRuntime) -> None:
+    """Warn of every model whose provider has no key, before somebody asks for it in vain."""
+    for problem in missing_keys(runtime.registry.snapshot()):
+        logger.warning("%s", problem, extra={"event": "missing_key"})
 
 
 def served_store(url: str | None) -> Store:
@@ -96,11 +112,3 @@ def served_store(url: str | None) -> Store:
     except OSError as error:
         raise InvalidInput(what="AWAKEN_STORAGE_DIR", problem=str(error)) from error
     return opened_store(f"sqlite:///{Path(folder) / DEFAULT_FILE}")
-
-
-def _only(path: Path, values: Mapping[str, Any]) -> AgentRuntime | None:
-    runtimes = {name: it for name, it in values.items() if isinstance(it, AgentRuntime)}
-    if len(set(runtimes.values())) > 1:
-        names = ", ".join(runtimes)
-        raise InvalidInput(what=f"'{path}'", problem=f"it has several runtimes: {names}; name one")
-    return next(iter(runtimes.values()), None)

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -10,38 +10,74 @@ import typer
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.demo import demo_agents
 from awaken.bootstrap.demo_settings import demo_providers
-from awaken.contracts.errors import AwakenError
+from awaken.contracts.errors import AwakenError, InvalidInput
 from awaken.contracts.lifecycle import Failed
+from awaken.runtime.resolution.resolver import DEFAULT_AGENT
 
-from .apps import agents_in
+from .apps import FORMS, is_place, load_app
 from .chat import answer, converse
 from .command_line import new_app
-from .desk import MISUSED, REFUSED
-from .printing import complain, plain
+from .desk import MISUSED, REFUSED, tell_error
 
 app = new_app()
+
+_AGENT_AND_TEXT = 2
 
 
 @app.command()
 def run(
-    agent_id: Annotated[str | None, typer.Argument(help="The agent; absent: the first.")] = None,
-    text: Annotated[str | None, typer.Argument(help="What to say; absent: a conversation.")] = None,
-    app_file: Annotated[
-        Path | None, typer.Option("--app", help="A Python file with agents; absent: the demo.")
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[APP] [AGENT] [TEXT]",
+            help=f"An app ({FORMS}; absent: the demo), the agent (absent: the first), "
+            "and what to say (absent: a conversation).",
+        ),
+    ] = None,
+    app_place: Annotated[
+        str | None, typer.Option("--app", help="The app, if it is not the first word.")
     ] = None,
 ) -> None:
     """Talk to an agent in the terminal."""
     try:
-        agents = agents_in(app_file) if app_file is not None else demo_agents()
-        runtime = AgentRuntime(
-            agents, providers=demo_providers(os.environ) if app_file is None else {}
-        )
-        worked = asyncio.run(_talk(runtime, agent_id or agents[0].id, text))
+        place, rest = _divided(words or [], app_place)
+        runtime = _runtime_of(place)
+        agent_id, text = _asked(runtime, rest)
+        worked = asyncio.run(_talk(runtime, agent_id, text))
     except AwakenError as error:
-        complain(f"awaken: {plain(error)}")
+        tell_error(error)
         raise typer.Exit(MISUSED) from error
     if not worked:
         raise typer.Exit(REFUSED)
+
+
+def _divided(words: Sequence[str], app_place: str | None) -> tuple[str | None, list[str]]:
+    """The app among the words of a person, if it is there, and the rest."""
+    rest = list(words)
+    if app_place is None and rest and is_place(rest[0]):
+        app_place = rest.pop(0)
+    if len(rest) > _AGENT_AND_TEXT:
+        problem = f"there are {len(rest)} words after the app; quote the text: AGENT 'TEXT'"
+        raise InvalidInput(what="awaken run", problem=problem)
+    return app_place, rest
+
+
+def _runtime_of(place: str | None) -> AgentRuntime:
+    if place is None:
+        return AgentRuntime(demo_agents(), providers=demo_providers(os.environ))
+    app = load_app(place)
+    return app.runtime or AgentRuntime(app.agents)
+
+
+def _asked(runtime: AgentRuntime, words: Sequence[str]) -> tuple[str, str | None]:
+    """Which agent is asked what; one word that is a sentence and no agent is the text."""
+    known = runtime.registry.snapshot().registries.agents
+    first = next(iter(known), DEFAULT_AGENT)
+    if not words:
+        return first, None
+    if len(words) == 1 and words[0] not in known and any(map(str.isspace, words[0])):
+        return first, words[0]
+    return words[0], words[1] if len(words) > 1 else None
 
 
 async def _talk(runtime: AgentRuntime, agent_id: str, text: str | None) -> bool:

@@ -1,10 +1,7 @@
 """`awaken test`: the agents of a file under many schedules and through every crash."""
 
 import dataclasses
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +12,7 @@ from awaken.testing.agent_reports import AgentReport, AgentViolated, Violation
 from awaken.testing.agent_simulation import DEFAULT_SCHEDULES, SimulationOptions, simulate_agent
 from awaken.testing.turn_model import ToolTourModel, is_repeatable
 
-from .apps import agents_in
+from .apps import FORMS, App, load_app
 from .desk import REFUSED, IsJson, reporting
 from .printing import as_json, out, plain
 
@@ -28,9 +25,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.command("test")
 def simulated(
-    app_file: Annotated[
-        Path, typer.Argument(metavar="APP", help="A Python file that defines agents.")
-    ],
+    app_place: Annotated[str, typer.Argument(metavar="APP", help=FORMS)],
     *,
     schedules: Annotated[
         int, typer.Option("--schedules", min=1, help="How many schedules to try.")
@@ -52,14 +47,17 @@ def simulated(
     are not executed unless you ask for that.
     """
     with reporting(is_json=is_json):
-        agents = agents_in(app_file)
-        module = sys.modules[app_file.stem]
+        app = load_app(app_place)
+        agents = app.agents
+        if not agents:
+            problem = f"its runtime in '{app_place}' has no agent that was declared in code"
+            raise InvalidInput(what="APP", problem=problem)
         options = SimulationOptions(schedules=schedules, seed=seed, crash=crash)
         reports = {
-            agent.id: _report(agent, agents, _inputs(module, agent), options, is_real=is_real)
+            agent.id: _report(agent, agents, _inputs(app, agent), options, is_real=is_real)
             for agent in agents
         }
-    out(as_json(_document(reports)) if is_json else _text(app_file, reports))
+    out(as_json(_document(reports)) if is_json else _text(app_place, reports))
     if any(report.violations for report in reports.values()):
         raise typer.Exit(REFUSED)
 
@@ -87,8 +85,8 @@ def _with_repeatable_model(agent: Agent) -> Agent:
     return dataclasses.replace(agent, model=ToolTourModel())
 
 
-def _inputs(module: ModuleType, agent: Agent) -> Any:
-    scenarios = getattr(module, SCENARIOS, {})
+def _inputs(app: App, agent: Agent) -> Any:
+    scenarios = app.values.get(SCENARIOS, {})
     if not isinstance(scenarios, Mapping):
         problem = "write a mapping, {agent_id: input or inputs}"
         raise InvalidInput(what=SCENARIOS, problem=problem)
@@ -108,14 +106,14 @@ def _document(reports: Mapping[str, AgentReport]) -> list[dict[str, Any]]:
     ]
 
 
-def _text(app_file: Path, reports: Mapping[str, AgentReport]) -> str:
+def _text(app_place: str, reports: Mapping[str, AgentReport]) -> str:
     width = max(map(len, reports))
     lines = []
     for agent_id, report in reports.items():
         lines.append(f"{plain(agent_id).ljust(width)}  {report}")
         if report.smallest is not None:
             lines += [f"  - {plain(problem)}" for problem in report.smallest.problems]
-            lines.append(f"  See it again: awaken test {app_file}{_again(report.smallest)}")
+            lines.append(f"  See it again: awaken test {app_place}{_again(report.smallest)}")
     return "\n".join(lines)
 
 

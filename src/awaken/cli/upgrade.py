@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from awaken.bootstrap.upgrade import UpgradeReport, check_upgrade
+from awaken.contracts.storage import Store
 
-from .apps import agents_at
+from .apps import FORMS, App, load_app
 from .desk import REFUSED, Desk, at_desk
 from .printing import table
 
@@ -24,18 +25,25 @@ def upgrade() -> None:
 @at_desk()
 async def check(
     desk: Desk,
-    app_place: Annotated[
-        str, typer.Argument(metavar="APP", help="FILE.py with the new agents, or FILE.py:NAME.")
-    ],
+    app_place: Annotated[str, typer.Argument(metavar="APP", help=f"The new agents: {FORMS}.")],
 ) -> None:
     """List unfinished runs that would not go on with the agents of a file, and why.
 
     Nothing is changed. Exits with 0 when everything would go on, with 1 otherwise.
     """
-    report = await check_upgrade(desk.store, agents_at(app_place))
+    report = await _checked(desk.store, load_app(app_place))
     desk.show(report, _text(report))
     if not report.is_safe:
         raise typer.Exit(REFUSED)
+
+
+async def _checked(store: Store, app: App) -> UpgradeReport:
+    if app.runtime is None:
+        return await check_upgrade(store, app.agents)
+    registries = app.runtime.registry.snapshot().registries
+    written = [it.written for it in registries.agents.values() if it.written is not None]
+    tools, plugins = registries.tools.values(), registries.plugins.values()
+    return await check_upgrade(store, written, tools=tools, plugins=plugins)
 
 
 def _text(report: UpgradeReport) -> str:

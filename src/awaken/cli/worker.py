@@ -8,22 +8,22 @@ from typing import Annotated, Any
 
 import typer
 
-from awaken.authoring.agents import Agent
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.demo import demo_agents
 from awaken.bootstrap.demo_settings import demo_providers
 from awaken.bootstrap.node import bus_of
-from awaken.contracts.models import ProviderSpec
+from awaken.contracts.errors import InvalidInput
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.storage import Store
 from awaken.mailbox.config import MailboxConfig
 
-from .apps import agents_at
+from .apps import FORMS, App, load_app
 from .command_line import new_app
 from .desk import IsJson, StoreUrl, reporting
 from .finished_runs import FinishedRuns
-from .logs import log_to_stderr
+from .logs import with_logs
 from .printing import as_json, ending_text, out, plain
+from .served import check_own_store, tell_missing_keys
 from .stop_signals import stop_signals
 from .stores import store_at
 
@@ -33,25 +33,35 @@ _DEFAULTS = MailboxConfig()
 
 
 @app.command()
+@with_logs()
 def worker(  # noqa: PLR0913 - typer makes an option of each parameter
     app_place: Annotated[
         str | None,
-        typer.Argument(
-            metavar="APP", help="FILE.py with agents, or FILE.py:NAME; absent: the demo."
-        ),
+        typer.Argument(metavar="APP", help=f"{FORMS}; absent: the demo."),
     ] = None,
     concurrency: Annotated[
-        int, typer.Option("--concurrency", min=1, help="How many runs at once.")
-    ] = _DEFAULTS.concurrency,
-    lease_ms: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--lease-ms", min=100, help="After how long without a sign of life others take over."
+            "--concurrency", min=1, help=f"How many runs at once; absent: {_DEFAULTS.concurrency}."
         ),
-    ] = _DEFAULTS.lease_ms,
+    ] = None,
+    lease_ms: Annotated[
+        int | None,
+        typer.Option(
+            "--lease-ms",
+            min=100,
+            help="After how long without a sign of life others take over; "
+            f"absent: {_DEFAULTS.lease_ms}.",
+        ),
+    ] = None,
     drain_ms: Annotated[
-        int, typer.Option("--drain-ms", min=0, help="How long runs may go on after a signal.")
-    ] = _DEFAULTS.drain_ms,
+        int | None,
+        typer.Option(
+            "--drain-ms",
+            min=0,
+            help=f"How long runs may go on after a signal; absent: {_DEFAULTS.drain_ms}.",
+        ),
+    ] = None,
     *,
     is_verbose: Annotated[
         bool,
@@ -67,27 +77,51 @@ def worker(  # noqa: PLR0913 - typer makes an option of each parameter
     The first signal drains: nothing new is begun, and what does not end in time is given back
     for another worker. The second one exits at once.
     """
-    log_to_stderr(logging.INFO if is_verbose else logging.WARNING)
+    if is_verbose:
+        root = logging.getLogger()
+        root.setLevel(min(root.level, logging.INFO))
     with reporting(is_json=is_json):
-        store = store_at(store_url)
-        agents = demo_agents() if app_place is None else agents_at(app_place)
-        providers = demo_providers(os.environ) if app_place is None else {}
-        config = configured(concurrency, lease_ms, drain_ms)
         lines = _Lines(is_json=is_json, is_verbose=is_verbose)
-        asyncio.run(_work(agents, providers, store, config, lines))
+        app = None if app_place is None else load_app(app_place)
+        given = {"concurrency": concurrency, "lease_ms": lease_ms, "drain_ms": drain_ms}
+        if app is not None and app.runtime is not None:
+            _check_own(app, given, store_url)
+            asyncio.run(_work(app.runtime, lines))
+            return
+        config = configured(**given)
+        runtime = _runtime(app, store_at(store_url), config, lines)
+        asyncio.run(_work(runtime, lines, config))
+
+
+def _check_own(app: App, given: Mapping[str, int | None], store_url: str | None) -> None:
+    """Refuse options that a runtime says itself, and a runtime that nobody else can work for."""
+    # A runtime that a file brings has its own store, whatever the environment says.
+    is_store_chosen = store_url not in (None, os.environ.get("AWAKEN_STORE"))
+    check_own_store(app, is_store_chosen=is_store_chosen)
+    for name, value in given.items():
+        if value is not None:
+            problem = f"the runtime in '{app.place}' says it; pass mailbox=MailboxConfig(…) there"
+            raise InvalidInput(what=f"--{name.replace('_', '-')}", problem=problem)
+    if app.runtime is not None and not app.runtime.store.is_shared:
+        problem = "its store is in memory, where nobody else puts work; pass store=… to it"
+        raise InvalidInput(what=f"The runtime in '{app.place}'", problem=problem)
+
+
+def _runtime(app: App | None, store: Store, config: MailboxConfig, lines: "_Lines") -> AgentRuntime:
+    bus = FinishedRuns(bus_of(store), store, lines.finished)
+    if app is not None:
+        return AgentRuntime(app.agents, store=store, bus=bus, mailbox=config)
+    agents, providers = demo_agents(), demo_providers(os.environ)
+    return AgentRuntime(agents, providers=providers, store=store, bus=bus, mailbox=config)
 
 
 async def _work(
-    agents: list[Agent],
-    providers: Mapping[str, ProviderSpec],
-    store: Store,
-    config: MailboxConfig,
-    lines: "_Lines",
+    runtime: AgentRuntime, lines: "_Lines", config: MailboxConfig | None = None
 ) -> None:
-    bus = FinishedRuns(bus_of(store), store, lines.finished)
     with stop_signals() as stop:
-        async with AgentRuntime(agents, providers=providers, store=store, bus=bus, mailbox=config):
-            lines.ready(store, agents, config)
+        async with runtime:
+            tell_missing_keys(runtime)
+            lines.ready(runtime, config)
             await stop.wait()
             lines.draining()
 
@@ -99,18 +133,16 @@ class _Lines:
         self._is_json = is_json
         self._is_verbose = is_verbose
 
-    def ready(self, store: Store, agents: list[Agent], config: MailboxConfig) -> None:
-        """Say that work begins."""
-        names = [agent.id for agent in agents]
-        document = {
-            "event": "ready",
-            "pid": os.getpid(),
-            "store": store.name,
-            "agents": names,
-            "concurrency": config.concurrency,
-        }
-        text = f"Ready: {store.name}, agents {', '.join(names)}, {config.concurrency} runs at once."
-        self._say(document, text)
+    def ready(self, runtime: AgentRuntime, config: MailboxConfig | None) -> None:
+        """Say that work begins; how much at once, where that was said here."""
+        names = list(runtime.registry.snapshot().registries.agents)
+        store = runtime.store.name
+        document = {"event": "ready", "pid": os.getpid(), "store": store, "agents": names}
+        text = f"Ready: {store}, agents {', '.join(names)}"
+        if config is not None:
+            document["concurrency"] = config.concurrency
+            text += f", {config.concurrency} runs at once"
+        self._say(document, f"{text}.")
 
     def draining(self) -> None:
         """Say that nothing new is begun."""
@@ -128,12 +160,15 @@ class _Lines:
         out(as_json(document, indent=None) if self._is_json else plain(text))
 
 
-def configured(concurrency: int, lease_ms: int, drain_ms: int) -> MailboxConfig:
+def configured(
+    concurrency: int | None = None, lease_ms: int | None = None, drain_ms: int | None = None
+) -> MailboxConfig:
     """A short lease needs its sign of life sooner, and who takes over looks more often."""
+    lease = _DEFAULTS.lease_ms if lease_ms is None else lease_ms
     return MailboxConfig(
-        concurrency=concurrency,
-        lease_ms=lease_ms,
-        renew_ms=min(_DEFAULTS.renew_ms, lease_ms // 3),
-        sweep_ms=min(_DEFAULTS.sweep_ms, lease_ms // 2),
-        drain_ms=drain_ms,
+        concurrency=_DEFAULTS.concurrency if concurrency is None else concurrency,
+        lease_ms=lease,
+        renew_ms=min(_DEFAULTS.renew_ms, lease // 3),
+        sweep_ms=min(_DEFAULTS.sweep_ms, lease // 2),
+        drain_ms=_DEFAULTS.drain_ms if drain_ms is None else drain_ms,
     )

@@ -102,4 +102,16 @@ def encodable(text: str) -> str:
     return text
 
 
+def printable(text: str) -> str:
+    """Return the text on one line, with everything invisible spelled out.
+
+    What models and strangers wrote reaches no terminal and no log as a control.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text
+    )
+
+
 decode_block = msgspec.json.Decoder(ContentBlock).decode

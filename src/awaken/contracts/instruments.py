@@ -74,7 +74,11 @@ class Instrument(Protocol):
     def tool_call(
         self, call: ToolCall, tool: ToolDescriptor, attempt: int
     ) -> AbstractContextManager[ToolWatch]:
-        """Watch a call of a tool, from the moment its code is about to run."""
+        """Watch a call of a tool, from the moment its code is about to run.
+
+        `tool.id` is one of few: for a tool that a client brought it is `UNKNOWN_TOOL`, and only
+        the call has its name.
+        """
         ...
 
     def handed_over(self, agent: AgentSpec) -> None:

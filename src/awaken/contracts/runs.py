@@ -188,6 +188,8 @@ class RunRequest(Record, frozen=True, kw_only=True):
     """Which tool the first answer must call, or `required` for any, or `none`."""
     grant: ToolGrant | None = None
     """Calls that whoever begins the run allows in it; it is no client's to give."""
+    blocked: str | None = None
+    """Why the run may only be ended: a screen blocked something that came with the request."""
     wanted_tools: tuple[str, ...] = ()
     """Tools, as ids or globs, that the run needs in full from its beginning."""
     on_busy: OnBusy = OnBusy.QUEUE

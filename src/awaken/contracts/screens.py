@@ -13,10 +13,20 @@ from .phases import Phase
 from .record import Record
 from .state import EMPTY_COMMAND, MergeStrategy, ScheduledActionSpec, StateCommand, StateKey
 
-MessageScreen = Callable[[Any, Message], Message]
-"""Returns a message of a user, an agent or a task as it enters the transcript.
 
-It gets what the plugin has prepared for the agent.
+class BlockedInput(Record, frozen=True, kw_only=True):
+    """What is kept in the place of input that may not pass; the run that takes it in ends."""
+
+    message: Message
+    reason: str
+
+
+MessageScreen = Callable[[Any, Message], Message | BlockedInput]
+"""Returns a message from outside, of whatever role, as it enters a run.
+
+It gets what the plugin has prepared for the agent. What clients send that is no message (results of
+their tools, decisions, their tools themselves) it is shown text by text, as messages of a user.
+What it has blocked it blocks again when it is shown what was kept.
 """
 
 ValueScreen = Callable[[Any, Any], Any]

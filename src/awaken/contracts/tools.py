@@ -34,6 +34,9 @@ class ToolKind(StrEnum):
     OTHER = "other"
 
 
+UNKNOWN_TOOL = "unknown"
+"""What measurements call tools that are not registered: their names would be without number."""
+
 EMPTY_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 

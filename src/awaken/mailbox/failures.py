@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 
+from awaken.contracts.content import printable
 from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import (
     AlreadyDecided,
@@ -20,6 +21,7 @@ from awaken.contracts.errors import (
     UsageError,
 )
 from awaken.contracts.lifecycle import Failed, TicketStatus
+from awaken.redaction import describe_error, loggable_error, without_secrets
 from awaken.runtime.delivery import End, is_own
 from awaken.runtime.engine import RunEngine
 
@@ -119,7 +121,7 @@ class Failures:
             # Neither the thread nor its run is the sender's: nothing is written there.
             await self._store.release(dispatch.dispatch_id, _token(dispatch), release)
             return
-        termination = Failed(message=str(error), code=_code(error))
+        termination = Failed(message=without_secrets(str(error)), code=_code(error))
         run = await self._services.open_run(dispatch.thread_id)
         if run is not None and not is_own(run, dispatch):
             run = None
@@ -154,8 +156,8 @@ def _log(dispatch: RunDispatch, error: Exception) -> None:
         dispatch.dispatch_id,
         dispatch.attempt_count,
         dispatch.max_attempts,
-        error,
-        exc_info=error if not isinstance(error, AwakenError) else None,
+        printable(without_secrets(str(error))),
+        exc_info=loggable_error(error) if not isinstance(error, AwakenError) else None,
     )
 
 
@@ -164,7 +166,7 @@ def _code(error: Exception) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    return describe_error(error)
 
 
 def _token(dispatch: RunDispatch) -> str:

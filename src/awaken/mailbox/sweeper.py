@@ -72,8 +72,8 @@ class Sweeper:
             queued = await self._store.reclaim(PAGE)
             count += len(queued)
             for dispatch in queued:
-                logger.info(
-                    "Run '%s' goes on: its worker is gone (dispatch '%s', attempt %d).",
+                logger.warning(
+                    "Run '%s' is taken over: its worker is gone (dispatch '%s', attempt %d).",
                     dispatch.run_id,
                     dispatch.dispatch_id,
                     dispatch.attempt_count,

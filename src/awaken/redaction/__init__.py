@@ -5,6 +5,7 @@ which guardrails and telemetry decide. Every expression runs on RE2, so that no 
 """
 
 from .detectors import DETECTORS, Detector, Finding, custom_detector, detectors_named
+from .errors import describe_error, loggable_error, without_secrets
 from .replacing import redacted, redacted_value
 
 __all__ = [
@@ -12,7 +13,10 @@ __all__ = [
     "Detector",
     "Finding",
     "custom_detector",
+    "describe_error",
     "detectors_named",
+    "loggable_error",
     "redacted",
     "redacted_value",
+    "without_secrets",
 ]

@@ -5,6 +5,7 @@ first event.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -38,6 +39,13 @@ from awaken.contracts.transcript import Transcript
 from .bookmark import read_bookmark
 from .inbox import Inbox
 from .journal import Journal
+from .plugin_host.input_screens import (
+    Seen,
+    look_at_decision,
+    look_at_message,
+    look_at_messages,
+    look_at_tools,
+)
 from .recovery import latest_turn, restore
 from .repeats import already_said, without_repeats
 from .resolution.registry import RegistryHandle, RegistrySnapshot
@@ -104,8 +112,37 @@ class Admission:
             PluginFailed: A screen failed; the request may not be kept as it was.
         """
         self.check(request)
-        if not request.messages:
+        if not (request.messages or request.decisions or request.frontend_tools):
             return request
+        agent = await self._agent_of(request)
+        if agent is None:
+            return request
+        check_frontend_tools(agent, request.frontend_tools)
+        env = agent.env
+        if not env.message_screens:
+            return request
+        messages, blocked = look_at_messages(env, request.messages)
+        tools, of_tools = look_at_tools(env, request.frontend_tools)
+        given = ((name, look_at_decision(env, it)[0]) for name, it in request.decisions)
+        return msgspec.structs.replace(
+            request,
+            messages=messages,
+            frontend_tools=tools,
+            decisions=tuple(given),
+            blocked=request.blocked or blocked or of_tools,
+        )
+
+    def screen_history(self, agent_id: str, history: Sequence[Message]) -> Seen:
+        """Messages from elsewhere that a thread of the agent is to begin with, as they may rest.
+
+        Raises:
+            UnknownAgent: The agent is not registered.
+            PluginFailed: A screen failed; the messages may not be kept as they were.
+        """
+        return look_at_messages(self._registry.snapshot().resolve(agent_id).env, history)
+
+    async def _agent_of(self, request: RunRequest) -> ResolvedAgent | None:
+        """The agent that is asked; None when it cannot be had here."""
         agent_id, thread_id = present(request.agent_id), present(request.thread_id)
         if agent_id is None:
             checkout = await self._store.checkout(thread_id) if thread_id is not None else None
@@ -113,12 +150,9 @@ class Admission:
                 DEFAULT_AGENT if checkout is None else _selected_agent(request, checkout, None)
             )
         try:
-            agent = self._registry.snapshot().resolve(agent_id)
+            return self._registry.snapshot().resolve(agent_id)
         except AwakenError:
-            return request
-        check_frontend_tools(agent, request.frontend_tools)
-        screened = tuple(map(agent.env.screened, request.messages))
-        return msgspec.structs.replace(request, messages=screened)
+            return None
 
     async def prepare(self, request: RunRequest, thread_id: str) -> Run:
         """Select the agent and the run, and restore what they need.
@@ -220,6 +254,7 @@ class Admission:
         pinned, agent = resolved
         record = _known_record(request, previous) if previous else None
         record = record or self._new_record(request, checkout, agent, pinned, run_id)
+        request = _with_screened_tools(request, agent)
         state = _restored(request, checkout, agent, previous)
         request = _with_kept_options(request, state)
         feed, stats, messages = EventFeed(), _stats(state, record), Transcript(checkout.messages)
@@ -308,6 +343,16 @@ class Admission:
         )
 
 
+def _with_screened_tools(request: RunRequest, agent: ResolvedAgent) -> RunRequest:
+    """The request with its client's tools as the agent's screens leave them."""
+    tools, blocked = look_at_tools(agent.env, request.frontend_tools)
+    if tools is request.frontend_tools:
+        return request
+    return msgspec.structs.replace(
+        request, frontend_tools=tools, blocked=request.blocked or blocked
+    )
+
+
 def check_id(name: str, value: str) -> None:
     """Refuse ids that would be trouble in a store, a log or a URL.
 
@@ -382,7 +427,7 @@ def _brought(
     """The request with what is new to the thread."""
     if not request.messages or not checkout.messages:
         return request
-    request, said = without_repeats(request, checkout.messages, agent.env.screened)
+    request, said = without_repeats(request, checkout.messages, partial(look_at_message, agent.env))
     is_recovered = previous is not None and previous.status is RunStatus.RUNNING
     if said is not None and not request.decisions and not is_recovered:
         raise already_said(checkout.thread.id, said)

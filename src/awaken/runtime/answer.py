@@ -40,6 +40,7 @@ from awaken.contracts.model_errors import (
 )
 from awaken.contracts.storage import StreamCheckpoint
 from awaken.contracts.stream_recovery import InFlightTool, InterruptSnapshot
+from awaken.redaction import describe_error, loggable_error
 
 from .alarm import Alarm
 from .idle_timer import IdleTimer
@@ -119,10 +120,11 @@ class Answer:
         except TimeoutError as error:
             raise ModelTimeout("the model sent nothing for too long") from error
         except OSError as error:
-            raise TransportFailed(f"{type(error).__name__}: {error}") from error
+            raise TransportFailed(describe_error(error)) from error
         except Exception as error:
-            logger.exception("Provider '%s' raised.", client.name)
-            raise ProviderBroken(f"{type(error).__name__}: {error}") from error
+            shown = loggable_error(error)
+            logger.error("Provider '%s' raised.", client.name, exc_info=shown)
+            raise ProviderBroken(describe_error(error)) from error
 
     @property
     def has_stopped(self) -> bool:

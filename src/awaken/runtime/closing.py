@@ -40,6 +40,7 @@ from .contexts import phase_context
 from .orders import orders_at_end, orders_at_rest
 from .phases.runner import has_work, run_phase
 from .run import RemoteEnd, Run
+from .run_log import log_end
 from .showing import block_events
 from .spending.ledgers import close_accounts, counts_time
 from .tool_calls.settle import CANCELLED, INTERRUPTED, close_tickets, interrupt
@@ -87,11 +88,13 @@ async def close_run(run: Run, termination: Termination) -> Termination:
             await _await_tasks(run)
         await _last_phase(run, termination, waiting)
         await _close_accounts(run)
-        return await _write_outcome(run, termination, waiting)
+        termination = await _write_outcome(run, termination, waiting)
+        log_end(run.record, termination)
     except Exception as error:
         code = error.code if isinstance(error, AwakenError) else "internal_error"
         run.feed.emit(ErrorEvent(message=str(error), code=code))
         raise
+    return termination
 
 
 async def _waiting_state(run: Run, termination: Termination) -> Waiting | None:

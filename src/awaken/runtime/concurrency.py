@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
+from awaken.redaction import loggable_error
+
 from .alarm import Alarm
 
 logger = logging.getLogger(__name__)
@@ -132,4 +134,5 @@ def _retire(task: asyncio.Task[Any]) -> None:
     _abandoned.discard(task)
     error = None if task.cancelled() else task.exception()
     if error is not None:
-        logger.warning("Abandoned %s ended with an error.", task.get_name(), exc_info=error)
+        shown = loggable_error(error)
+        logger.warning("Abandoned %s ended with an error.", task.get_name(), exc_info=shown)

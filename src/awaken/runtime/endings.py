@@ -10,6 +10,7 @@ from awaken.contracts.threads import Thread
 from .delivery import End
 from .forced_end import Ending, forced_end, never_begun
 from .run import Services
+from .run_log import log_end
 
 
 class Endings:
@@ -53,6 +54,8 @@ class Endings:
             except CancelWanted as wanted:
                 termination = Cancelled(cause=wanted.cause)
                 continue
+            assert commit.run is not None
+            log_end(commit.run, termination)
             return commit.run
 
     async def end_dispatch(self, dispatch: RunDispatch, end: End) -> RunRecord:
@@ -74,6 +77,7 @@ class Endings:
             commit = never_begun(thread, dispatch, self._ending(cancelled, token, release))
             await self._store.commit(commit)
         assert commit.run is not None
+        log_end(commit.run, commit.run.termination or end.termination)
         return commit.run
 
     def _ending(

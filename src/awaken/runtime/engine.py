@@ -51,6 +51,7 @@ from .execution import Execution
 from .handles import RunHandle
 from .latch import Latch
 from .leases import Lease, LeaseBook
+from .plugin_host.input_screens import Seen
 from .repeats import AlreadySaid
 from .resolution.registry import RegistryHandle
 from .results import recorded_result
@@ -311,6 +312,10 @@ class RunEngine:
     async def screened(self, request: RunRequest) -> RunRequest:
         """A request as it may rest before it is executed; see `Admission.screened`."""
         return await self._admission.screened(request)
+
+    def screen_history(self, agent_id: str, history: Sequence[Message]) -> Seen:
+        """A history from elsewhere as it may rest; see `Admission.screen_history`."""
+        return self._admission.screen_history(agent_id, history)
 
     def steer(self, id_: str, messages: Sequence[Message]) -> SteerReceipt:
         """Send messages into a running run; it takes them in before its next inference."""

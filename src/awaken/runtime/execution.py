@@ -7,7 +7,7 @@ from functools import partial
 
 from awaken.contracts.backend_results import BackendRunResult
 from awaken.contracts.dispatch import DispatchStatus
-from awaken.contracts.errors import ThreadBusy, ThreadClaimed
+from awaken.contracts.errors import LeaseLost, ThreadBusy, ThreadClaimed
 from awaken.contracts.identity import RunOrigin
 from awaken.contracts.queries import DispatchQuery
 from awaken.contracts.runs import RunRequest, RunResult
@@ -21,6 +21,7 @@ from .leases import Lease, LeaseBook, RunHandedOver, RuntimeClosing
 from .remote import execute_remote_root_lifecycle
 from .results import executed_result
 from .run import ChildStarter, Run, Services
+from .run_log import log_takeover
 
 _LOOK_S = 0.02
 _LOOKS = 100
@@ -167,7 +168,10 @@ class Execution:
         self._retire(active, run)
         if run.stopped_by is not None and not task.cancelled() and task.exception() is not None:
             # Nobody needs to wait for a run that goes on elsewhere.
-            logger.info("Run '%s' stopped here: %s", run.identity.run_id, run.stopped_by)
+            if isinstance(run.stopped_by, LeaseLost):
+                log_takeover(run.record, str(run.stopped_by))
+            else:
+                logger.info("Run '%s' stopped here: %s", run.identity.run_id, run.stopped_by)
 
     def _retire(self, active: ActiveRun, run: Run) -> None:
         if self.leases is not None and active.lease is not None:

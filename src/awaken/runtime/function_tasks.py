@@ -32,6 +32,7 @@ from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.storage import Commit, Store
 from awaken.contracts.sub_runs import TaskFunction
 from awaken.contracts.tasks import PARENT
+from awaken.redaction import describe_error
 
 from .bell import Bell
 from .leases import Lease, LeaseBook, RuntimeClosing
@@ -341,9 +342,4 @@ def _opened(request: RunRequest, now_ms: int) -> RunRecord:
 
 
 def _failed(error: BaseException) -> Failed:
-    name = type(error).__name__
-    try:
-        text = encodable(str(error))[:ERROR_CHARS]
-    except Exception:  # noqa: BLE001 - an error that cannot even be shown is one all the same
-        text = ""
-    return Failed(message=f"{name}: {text}" if text else name, code="task_failed")
+    return Failed(message=encodable(describe_error(error))[:ERROR_CHARS], code="task_failed")

@@ -12,6 +12,7 @@ from awaken.contracts.budgets import BudgetExceeded
 from awaken.contracts.errors import AwakenError, StoreUnavailable, ThreadClaimed
 from awaken.contracts.events import ErrorEvent
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Stopped, Suspended, Termination
+from awaken.redaction import describe_error, loggable_error, without_secrets
 
 from .absorbing import absorb_decisions, absorb_messages
 from .awaiting import hears_of_tasks
@@ -63,12 +64,12 @@ async def _drive(run: Run, body: Body) -> Termination:
         if isinstance(error, StoreUnavailable) and run.is_delivered:
             # The store will come back, and whoever gets the run then goes on from its last commit.
             run.journal.close(error)
-        return Failed(message=str(error), code=error.code)
+        return Failed(message=without_secrets(str(error)), code=error.code)
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
-        logger.exception("Run '%s' failed.", run.identity.run_id)
-        return Failed(message=f"{type(error).__name__}: {error}", code="internal_error")
+        logger.error("Something in a run raised.", exc_info=loggable_error(error))
+        return Failed(message=describe_error(error), code="internal_error")
 
 
 async def _steps(run: Run) -> Termination:

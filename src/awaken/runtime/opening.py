@@ -19,7 +19,8 @@ from .phases.commands import submit
 from .phases.runner import has_work, run_phase
 from .resolution.resolver import ResolvedAgent
 from .resume import has_decided
-from .run import Run, unheard_by
+from .run import Run, block_run, unheard_by
+from .run_log import log_recovery
 from .session_tools import add_session_tools
 from .spending.ledgers import keep_budgets
 from .tool_calls.settle import close_tickets, interrupt
@@ -34,11 +35,15 @@ async def open_run(run: Run) -> None:
     commit here only shows that the thread is still this process's.
     """
     run.state.update(RUN_LIFECYCLE, Begin(run_id=run.identity.run_id, step_count=run.record.steps))
+    if run.request.blocked is not None:
+        block_run(run, run.request.blocked)
     if run.is_recovered:
         _go_on(run)
     else:
         await _begin(run)
     await run.flush_record(RunStatus.RUNNING)
+    if run.is_recovered:
+        log_recovery(run.record)
     if run.on_open is not None:
         run.on_open()
     if has_work(run, Phase.RUN_START):

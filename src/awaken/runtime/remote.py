@@ -37,6 +37,7 @@ from awaken.contracts.lifecycle import (
 from awaken.contracts.loop_state import BACKEND_OUTPUT
 from awaken.contracts.messages import Message, Role, as_blocks
 from awaken.contracts.runs import Waiting, WaitingReason
+from awaken.redaction import describe_error, loggable_error, without_secrets
 
 from .aborting import abort_later, abort_now, order_abort
 from .backend_calls import delegate_request, root_request
@@ -114,12 +115,14 @@ async def _turn(run: Run) -> Termination:
     except StorageError:
         raise
     except AwakenError as error:
-        result = _failed(run, Failed(message=str(error), code=error.code), str(error))
+        text = without_secrets(str(error))
+        result = _failed(run, Failed(message=text, code=error.code), text)
         is_left = isinstance(error, RemoteError) and error.is_work_left
         result = msgspec.structs.replace(result, is_work_left=is_left)
     except Exception as error:
-        logger.exception("The backend of run '%s' failed.", run.identity.run_id)
-        text = f"{type(error).__name__}: {error}"
+        shown = loggable_error(error)
+        logger.error("The backend of run '%s' failed.", run.identity.run_id, exc_info=shown)
+        text = describe_error(error)
         result = _failed(run, Failed(message=text, code="backend_error"), text)
     result = _agreed(_stopped_by_gate(run) or result)
     if result.is_work_left:

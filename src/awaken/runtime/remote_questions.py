@@ -8,8 +8,6 @@ import msgspec
 
 from awaken.contracts.deltas import ToolCallStart
 from awaken.contracts.events import ToolCallDone, ToolCallReady, ToolCallResumed
-from awaken.contracts.lifecycle import Blocked
-from awaken.contracts.loop_state import RUN_LIFECYCLE, End
 from awaken.contracts.messages import ToolCall
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import (
@@ -33,7 +31,8 @@ from .absorbing import absorb_decisions
 from .awaiting import LOOK_S
 from .contexts import tool_phase_context
 from .phases.runner import run_hooks_of
-from .run import Run
+from .plugin_host.input_screens import look_at_decision
+from .run import Run, block_run
 from .tool_calls.gate import answer_of_gates
 from .tool_calls.settle import announce_ticket, open_ticket
 
@@ -60,7 +59,7 @@ class Questions:
         while True:
             match await answer_of_gates(run, call, decision):
                 case Block(reason=reason):
-                    run.state.update(RUN_LIFECYCLE, End(termination=Blocked(reason=reason)))
+                    block_run(run, reason)
                     raise ToolDenied(reason)
                 case SetResult(result=result):
                     return await self._refused(call, result)
@@ -82,7 +81,11 @@ class Questions:
                 await absorb_decisions(run)
             elif not await run.inbox.bell.wait(LOOK_S):
                 run.has_input = True
-        return decision
+        shown, blocked = look_at_decision(run.agent.env, decision)
+        if blocked is not None:
+            block_run(run, blocked)
+            raise ToolDenied(blocked)
+        return shown
 
     async def _heard(self, call: ToolCall, decision: ToolCallResume) -> ToolCallResume:
         """Close the ticket, after whoever asked could remember the answer."""

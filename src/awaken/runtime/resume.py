@@ -13,7 +13,7 @@ from awaken.authoring.refusals import bounded
 from awaken.contracts.decision_errors import ArgumentsChanged
 from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import AlreadyDecided, InvalidInput
-from awaken.contracts.lifecycle import TicketStatus
+from awaken.contracts.lifecycle import Blocked, TicketStatus
 from awaken.contracts.loop_state import TOOL_CALL_STATES
 from awaken.contracts.messages import ToolCall
 from awaken.contracts.suspension import (
@@ -28,6 +28,7 @@ from awaken.contracts.verdicts import read_decision
 from awaken.patterns import PatternError, parse_pattern
 
 from .outcomes import Finish, StepOutcome
+from .plugin_host.input_screens import look_at_decision
 from .run import Run
 from .spending.questions import heed_answer, shared_answers
 from .tool_calls.batch import run_calls
@@ -108,7 +109,8 @@ def take_decisions(run: Run, decisions: Sequence[tuple[str, ToolCallResume]]) ->
     found = [(ticket, read_decision(ticket, given)) for ticket, given in named]
     fresh = [(ticket, given) for ticket, given in found if check_decision(ticket, given, now)]
     for ticket, decision in fresh:
-        given = stamped(decision, now)
+        shown, _ = look_at_decision(run.agent.env, decision)
+        given = stamped(shown, now)
         decided = msgspec.structs.replace(
             ticket, status=TicketStatus.DECIDED, decision=given, updated_at=now
         )
@@ -167,8 +169,12 @@ async def replay(run: Run) -> StepOutcome:
     for call_id in run.open_calls:
         ticket = run.tickets.get(call_id)
         if ticket is not None and ticket.decision is not None:
-            calls.append(_resumed_call(ticket, ticket.decision))
-            resumes[call_id] = ticket.decision
+            # Whoever has no agents, as an operator, could not show it to anybody.
+            decision, blocked = look_at_decision(run.agent.env, ticket.decision)
+            if blocked is not None:
+                return Finish(termination=Blocked(reason=blocked))
+            calls.append(_resumed_call(ticket, decision))
+            resumes[call_id] = decision
     return await run_calls(run, calls, resumes)
 
 

@@ -23,8 +23,8 @@ from awaken.contracts.events import AgentEvent, StepStart
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.inference import InferenceRequest, TokenUsage
 from awaken.contracts.instruments import Instrument, InstrumentMaker
-from awaken.contracts.lifecycle import Cancelled, RunStatus, Termination
-from awaken.contracts.loop_state import PENDING_MESSAGES, RUN_LIFECYCLE, StopStats
+from awaken.contracts.lifecycle import Blocked, Cancelled, RunStatus, Termination
+from awaken.contracts.loop_state import PENDING_MESSAGES, RUN_LIFECYCLE, End, StopStats
 from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall
 from awaken.contracts.phases import Phase
 from awaken.contracts.profile import ProfileAccess, ProfileStore
@@ -49,6 +49,7 @@ from .inbox import Inbox
 from .journal import Journal, LastWords
 from .leases import RunHandedOver
 from .limits import Limits, ToolSlots
+from .plugin_host.input_screens import look_at_messages
 from .resolution.registry import RegistrySnapshot
 from .resolution.resolver import ResolvedAgent
 from .state.store import StateStore
@@ -313,7 +314,10 @@ class Run:
 
     def append_user(self, message: Message) -> None:
         """Add a message from outside, with an id and the run's mark."""
-        message = self.agent.env.screened(message)
+        if self.agent.env.message_screens:
+            (message,), blocked = look_at_messages(self.agent.env, (message,))
+            if blocked is not None:
+                block_run(self, blocked)
         marked = msgspec.structs.replace(
             message, id=message.id or self.services.ids.new_id(), metadata=self.metadata
         )
@@ -440,12 +444,18 @@ class Run:
 
 def unheard_by(run: Run, messages: Iterable[Message]) -> tuple[Message, ...]:
     """Return the messages, screened, that the run has neither in its transcript nor holds."""
-    screened = tuple(map(run.agent.env.screened, messages))
+    # What is blocked ends the run when it is taken in: it is looked at again then.
+    screened = look_at_messages(run.agent.env, messages).messages
     held = run.state.get(PENDING_MESSAGES)
     return unheard_messages(screened, chain(run.messages, held))
 
 
 _OF_RUN = frozenset({Phase.RUN_START, Phase.RUN_END})
+
+
+def block_run(run: Run, reason: str) -> None:
+    """End a run before anything else: it may not go on with what came in."""
+    run.state.update(RUN_LIFECYCLE, End(termination=Blocked(reason=reason)))
 
 
 def _hear_end(run: Run, task_id: str, usage: TokenUsage | None) -> None:

@@ -84,7 +84,7 @@ def screened_result(run: Run, result: ToolResult) -> ToolResult:
             fields = {name: screen(prepared, value) for name, value in fields.items()}
         return _with(result, fields)
     except Exception:
-        logger.exception("A screen failed on a result of '%s'.", result.tool_name)
+        logger.exception("A screen failed on a result of %r.", result.tool_name)
         return ToolResult.error(result.tool_name, UNSCREENED, code="screen_failed")
 
 

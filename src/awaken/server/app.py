@@ -19,6 +19,8 @@ from .operations import Operations
 from .table import RouteTable
 
 logger = logging.getLogger(__name__)
+access_logger = logging.getLogger("awaken.access")
+"""One line for each request, for whoever lets it log at INFO."""
 
 T = TypeVar("T")
 
@@ -93,6 +95,7 @@ class ServerApp:
         """Take nothing more, end every stream, then stop what was started."""
         self.drain()
         self._desk.following.close()
+        self.premises.refusals.close()
         running, self._running = self._running, None
         if running is not None:
             await running.aclose()
@@ -126,6 +129,8 @@ class ServerApp:
             observations.in_flight.add(-1)
             took = clock.monotonic_ms() - started
             observations.answered(scope["method"], route, exchange.status, took)
+            if access_logger.isEnabledFor(logging.INFO):
+                _log_access(exchange, route, took)
 
     async def _found(self, exchange: Exchange) -> Endpoint | Bytes:
         """What serves a request, or why nothing does."""
@@ -139,6 +144,7 @@ class ServerApp:
             logger.exception("The server could not be opened (%s)", exchange.request_id)
             told = problem_of(error)
         told.request_id = exchange.request_id
+        self.premises.refusals.note(told, "unmatched", exchange.client)
         return native_refusal(told)
 
     def _matched(self, exchange: Exchange) -> Endpoint | Bytes:
@@ -159,6 +165,25 @@ class ServerApp:
         if endpoint is None or (method == "HEAD" and endpoint.route.reply is bytes):
             return _other(method, endpoints)
         return endpoint
+
+
+def _log_access(exchange: Exchange, route: str, took_ms: float) -> None:
+    """Say that a request was answered; its query is left out, it may hold secrets."""
+    scope = exchange.scope
+    facts = {"method": scope["method"], "path": scope["path"], "status": exchange.status}
+    access_logger.info(
+        "%s %s %d in %d ms",
+        *facts.values(),
+        took_ms,
+        extra={
+            **facts,
+            "event": "request",
+            "route": route,
+            "took_ms": took_ms,
+            "client": exchange.client,
+            "request_id": exchange.request_id,
+        },
+    )
 
 
 def _path(scope: Scope) -> str:

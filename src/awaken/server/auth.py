@@ -12,12 +12,11 @@ from awaken.transport.routes import Access, Principal
 from .addresses import is_loopback
 from .config import NOBODY, ServerConfig, TokenSpec, is_token
 from .json_web_tokens import WebTokens
-from .rates import Rates, remember
+from .rates import Rates
 
 LOCAL = Principal(id="local", access=frozenset(Access))
 """Whoever can reach a server that asks nobody."""
 
-_PROVEN_MAX = 4096
 _FORWARDED = frozenset({"forwarded", "x-forwarded-for", "via"})
 """By these headers a proxy says that it calls for somebody else."""
 
@@ -65,7 +64,6 @@ class TokenDoor:
         self._known = [(token.digest, _principal(token)) for token in config.tokens]
         self._web_tokens = None if config.jwt is None else WebTokens(config.jwt, clock)
         self._failures = Rates(config.limits.login_failures, clock)
-        self._proven: dict[tuple[str, bytes], None] = {}
 
     def admit(self, headers: Mapping[str, str], access: Access, client: str = "") -> Principal:
         """The caller, if its token allows that."""
@@ -79,12 +77,8 @@ class TokenDoor:
         return principal
 
     def _caller(self, token: str, client: str) -> Principal:
+        """Whom a token names; it is verified first, so that no failures of others refuse it."""
         digest = sha256(token.encode()).digest()
-        place = (client, digest)
-        # Whoever guesses is not even told whether it guessed right, but a caller that was right
-        # before is not kept out by others that share its address.
-        if place not in self._proven:
-            self._failures.check(client, "Too many failed logins.")
         found = None
         for known, principal in self._known:
             if compare_digest(known, digest):
@@ -92,9 +86,10 @@ class TokenDoor:
         if found is None and self._web_tokens is not None:
             found = self._web_tokens.principal(token, digest)
         if found is None:
+            # An address may be shared, as behind a proxy: only tokens that are wrong wait.
+            self._failures.check(client, "Too many failed logins.")
             self._failures.count(client)
             raise _unknown("invalid admin bearer token", b' error="invalid_token"')
-        remember(self._proven, place, None, _PROVEN_MAX)
         return found
 
 

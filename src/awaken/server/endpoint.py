@@ -24,6 +24,8 @@ from .config import ServerConfig
 from .exchange import Exchange
 from .observations import Observations
 from .rates import Permits, Rates, retry_after
+from .refusal_log import RefusalLog
+from .tool_labels import ToolLabels
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +48,8 @@ class Premises:
         self.desk = desk
         self.authenticator = authenticator
         self.config = config
-        self.observations = Observations()
+        self.observations = Observations(ToolLabels(desk.engine.registry))
+        self.refusals = RefusalLog(desk.clock)
         self.statistics = statistics
         self.requests = Permits("requests", limits.requests, limits.requests_per_caller)
         self.streams = Permits("streams", limits.streams, limits.streams_per_caller)
@@ -151,6 +154,7 @@ class Endpoint:
 
     def _refusal(self, problem: Problem, exchange: Exchange) -> Bytes:
         problem.request_id = exchange.request_id
+        self._premises.refusals.note(problem, self.route.path, exchange.client)
         return self.route.refuse(problem)
 
     def _query(self, scope: Scope) -> Any:

@@ -12,6 +12,7 @@ from awaken.contracts.suspension import Ticket, ToolCallOutcome
 
 from .metrics import Counter, Family, Gauge, Histogram
 from .run_meter import RunMeter
+from .tool_labels import ToolLabels
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -19,7 +20,8 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 class Observations:
     """The counters of one server. Nothing here raises, waits, or keeps an id."""
 
-    def __init__(self) -> None:
+    def __init__(self, tool_labels: ToolLabels) -> None:
+        self._tool_labels = tool_labels
         http = ("method", "route", "status")
         self.requests = Counter("awaken_http_requests_total", "Requests answered.", *http)
         self.durations = Histogram("awaken_http_request_duration_seconds", "Requests.", *http)
@@ -51,7 +53,7 @@ class Observations:
 
     def families(self) -> list[Family]:
         """Everything that is counted."""
-        own = [it for it in vars(self).values() if not isinstance(it, MailboxObservations)]
+        own = [it for it in vars(self).values() if isinstance(it, Counter | Histogram)]
         return [*own, *vars(self.mailbox).values()]
 
     def instrument(self, run: RunIdentity, agent: AgentSpec) -> Instrument:
@@ -80,7 +82,7 @@ class Observations:
         self.errors.add(1, code)
 
     def _called(self, event: ToolCallDone) -> None:
-        tool = event.result.tool_name
+        tool = self._tool_labels.label_tool(event.result.tool_name)
         self.tools.add(1, tool, event.outcome.value)
         if event.outcome is ToolCallOutcome.FAILED:
             self.tool_errors.add(1, tool, event.result.error_class)
@@ -100,7 +102,8 @@ class Observations:
             self.failed(event.termination.code)
 
     def _suspended(self, ticket: Ticket) -> None:
-        self.suspensions.add(1, ticket.suspension.action, ticket.resume_mode.value)
+        action = self._tool_labels.label_action(ticket.suspension.action)
+        self.suspensions.add(1, action, ticket.resume_mode.value)
 
 
 class MailboxObservations:

@@ -253,7 +253,7 @@ class RunControl:
             UnknownTicket: A ticket does not exist, or belongs to another run than the first.
             AlreadyDecided: A ticket was decided otherwise or closed.
         """
-        receipts, queued = await self._mailbox.take_decisions(decisions)
+        receipts, queued = await self._mailbox.take_decisions(await self._screened(decisions))
         if queued is not None and not await self._goes_on(queued):
             self._on_queued()
         return receipts
@@ -269,6 +269,16 @@ class RunControl:
             # What was decided is durable, and so is the dispatch that goes on with it.
             logger.info("Run '%s' does not go on here: %s", queued.run_id, error)
             return False
+
+    async def _screened(
+        self, decisions: Sequence[tuple[str, ToolCallResume]]
+    ) -> Sequence[tuple[str, ToolCallResume]]:
+        """Decisions as they may rest until a run takes them."""
+        first = await self._store.find_ticket(decisions[0][0]) if decisions else None
+        if first is None:
+            return decisions
+        request = RunRequest(thread_id=first.thread_id, decisions=tuple(decisions))
+        return (await self._engine.screened(request)).decisions
 
     async def steer(self, id_: str, messages: Sequence[Message]) -> SteerReceipt:
         """Send messages into a running run; it takes them in before its next inference."""

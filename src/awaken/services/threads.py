@@ -1,6 +1,6 @@
 """A tenant's threads: what belongs to others does not exist for it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,10 +12,12 @@ from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages import Message, MessageRecord
 from awaken.contracts.queries import DispatchQuery, MessageQuery, Page, ThreadQuery
 from awaken.contracts.record import StrictRecord
+from awaken.contracts.runs import RunRequest
 from awaken.contracts.storage import Commit, DeleteStrategy, Store
 from awaken.contracts.suspension import Ticket
 from awaken.contracts.threads import NewestBranch, Thread
 from awaken.runtime.forking import Fork, fork_thread
+from awaken.runtime.plugin_host.input_screens import Seen
 
 
 class ThreadEdit(StrictRecord, frozen=True, kw_only=True):
@@ -30,9 +32,17 @@ class ThreadEdit(StrictRecord, frozen=True, kw_only=True):
 class ThreadView:
     """The threads of one tenant, and what is kept with them."""
 
-    __slots__ = ("_clock", "_ids", "_store", "tenant_id")
+    __slots__ = ("_clock", "_ids", "_screen_history", "_store", "tenant_id")
 
-    def __init__(self, store: Store, clock: Clock, ids: IdSource, tenant_id: str | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        ids: IdSource,
+        tenant_id: str | None,
+        screen_history: Callable[[str, Sequence[Message]], Seen],
+    ) -> None:
+        self._screen_history = screen_history
         self.tenant_id = tenant_id
         self._store = store
         self._clock = clock
@@ -87,15 +97,21 @@ class ThreadView:
         blank = Thread(id=new_id, tenant_id=self.tenant_id)
         return await self._save(blank, edit)
 
-    async def begin_thread(self, history: Sequence[Message]) -> Thread:
-        """Make a thread that begins with a history from elsewhere; nothing of it is executed.
+    async def begin_thread(self, history: Sequence[Message], request: RunRequest) -> RunRequest:
+        """Make a thread that begins with a history from elsewhere; returns the request for it.
+
+        Nothing of the history is executed. It is input like any other: if the agent's screens
+        block something in it, the run that is asked for ends as blocked.
 
         Raises:
+            UnknownAgent: The agent is not registered.
             InvalidTranscript: A tool call in it does not have exactly one result.
+            PluginFailed: A screen failed; nothing was written.
         """
+        messages, blocked = self._screen_history(request.agent_id or "", history)
         now = self.now_ms()
         thread = Thread(id=self.new_id(), tenant_id=self.tenant_id).touched(now)
-        named = [msgspec.structs.replace(message, id=self.new_id()) for message in history]
+        named = [msgspec.structs.replace(message, id=self.new_id()) for message in messages]
         commit = Commit(
             commit_id=self.new_id(),
             thread_id=thread.id,
@@ -105,7 +121,9 @@ class ThreadView:
             messages=tuple(named),
         )
         await self._store.commit(commit)
-        return thread
+        return msgspec.structs.replace(
+            request, thread_id=thread.id, blocked=request.blocked or blocked
+        )
 
     async def fork(self, thread_id: str, fork: Fork) -> Thread:
         """Make a thread that begins with what another one said up to a message.

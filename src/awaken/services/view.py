@@ -102,7 +102,7 @@ class TenantView(ThreadView):
         principal_id: str,
         trace: TraceContext | None = None,
     ) -> None:
-        super().__init__(desk.store, desk.clock, desk.ids, tenant_id)
+        super().__init__(desk.store, desk.clock, desk.ids, tenant_id, desk.engine.screen_history)
         self.principal_id = principal_id
         self.trace = trace
         """Which trace of the caller its runs belong to, if their requests do not say."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from awaken.cli.apps import agents_at
+from awaken.cli.apps import load_app
 from awaken.cli.command_line import MODULES
 from awaken.cli.worker import configured
 from awaken.contracts.errors import InvalidInput
@@ -76,7 +76,7 @@ def test_every_command_is_there_and_has_help(call: Call) -> None:
 def test_an_app_is_a_file_or_a_name_in_it(tmp_path: Path, name: str, found: list[str]) -> None:
     path = tmp_path / "some_app.py"
     path.write_text(APP, encoding="utf-8")
-    assert [agent.id for agent in agents_at(f"{path}{name}")] == found
+    assert [agent.id for agent in load_app(f"{path}{name}").agents] == found
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_is_no_app_is_refused(tmp_path: Path, name: str, content: str, prob
     path = tmp_path / "some_app.py"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(InvalidInput, match=problem):
-        agents_at(f"{path}{name}")
+        load_app(f"{path}{name}")
 
 
 @pytest.mark.parametrize(

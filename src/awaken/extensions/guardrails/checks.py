@@ -1,5 +1,6 @@
 """A rule that is ready to be used: what it finds in a text, and the text without it."""
 
+import base64
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -21,6 +22,9 @@ from awaken.redaction.replacing import findings, redacted, redacted_value
 from awaken.redaction.streaming import RedactedStream
 
 from .config import SECTION, Action, GuardrailsConfig, GuardRule, Place
+
+_WRITTEN = ("json", "xml", "yaml", "javascript", "csv", "markdown", "toml", "rtf")
+"""How the media types end of files that are texts, besides `text/…`."""
 
 
 @runtime_checkable
@@ -187,6 +191,8 @@ def _redacted_block(block: ContentBlock, detectors: tuple[Any, ...]) -> ContentB
         case ToolResultContent(content=content):
             inside = tuple(_redacted_block(it, detectors) for it in content)
             return block if inside == content else msgspec.structs.replace(block, content=inside)
+    if (inside_file := text_in_file(block)) is not None:
+        block = _with_text(block, inside_file, redacted(inside_file, detectors))
     bare = without_bytes(block)
     plain = msgspec.to_builtins(bare)
     found = redacted_value(plain, detectors)
@@ -204,6 +210,31 @@ def without_bytes(block: ContentBlock) -> ContentBlock:
     if not isinstance(source, Base64Source):
         return block
     return msgspec.structs.replace(block, source=msgspec.structs.replace(source, data=""))
+
+
+def text_in_file(block: ContentBlock) -> str | None:
+    """What a file says whose bytes are text by its own account."""
+    source = getattr(block, "source", None)
+    if not isinstance(source, Base64Source):
+        return None
+    kind = source.media_type.partition(";")[0].strip().lower()
+    if not kind.startswith("text/") and not kind.endswith(_WRITTEN):
+        return None
+    try:
+        return base64.b64decode(source.data).decode("utf-8", "replace")
+    except ValueError:
+        return None
+
+
+def _with_text(block: Any, before: str, text: str) -> ContentBlock:
+    if text == before:
+        whole: ContentBlock = block
+        return whole
+    data = base64.b64encode(text.encode()).decode()
+    made: ContentBlock = msgspec.structs.replace(
+        block, source=msgspec.structs.replace(block.source, data=data)
+    )
+    return made
 
 
 def _with_bytes(block: Any, whole: Any) -> ContentBlock:

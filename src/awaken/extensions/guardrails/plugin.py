@@ -25,7 +25,7 @@ from awaken.contracts.plugins import (
     Suspend,
     ToolGateContext,
 )
-from awaken.contracts.screens import ANSWER_STEP, Screened, StepAnswer
+from awaken.contracts.screens import ANSWER_STEP, BlockedInput, Screened, StepAnswer
 from awaken.contracts.specs import AgentSpec
 from awaken.contracts.state import StateCommand
 from awaken.contracts.suspension import (
@@ -37,7 +37,16 @@ from awaken.contracts.suspension import (
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools import ToolDescriptor
 
-from .checks import Check, Found, Guards, clashing, compiled, given_checks, without_bytes
+from .checks import (
+    Check,
+    Found,
+    Guards,
+    clashing,
+    compiled,
+    given_checks,
+    text_in_file,
+    without_bytes,
+)
 from .config import SECTION, Action, GuardrailsConfig, Place
 from .reviews import CLEARED, REVIEW, WITHHELD, Withheld, guardrail_review, review_call
 
@@ -85,13 +94,17 @@ class GuardrailsPlugin(Plugin):
         registrar.hook(Phase.RUN_END, _at_end)
 
 
-def _screen_message(guards: Guards, message: Message) -> Message:
-    """Take out what may not be kept; of what is blocked nothing is left."""
-    found = guards.objection(Place.INPUT, _content_text(message), Action.BLOCK)
-    if found is not None:
-        content: tuple[Any, ...] = (Text(text=_mark(found)),)
-    else:
-        content = guards.redacted_blocks(Place.INPUT, message.content)
+def _screen_message(guards: Guards, message: Message) -> Message | BlockedInput:
+    """Take out what may not be kept; of what is blocked nothing is left, and the run ends."""
+    if guards.has(Place.INPUT, Action.BLOCK):
+        if message.text.startswith(_BLOCKED):
+            # It was blocked before it rested, as in a queue.
+            return BlockedInput(message=message, reason=message.text)
+        found = guards.objection(Place.INPUT, _content_text(message), Action.BLOCK)
+        if found is not None:
+            mark = _mark(found)
+            return BlockedInput(message=_with(message, (Text(text=mark),)), reason=mark)
+    content = guards.redacted_blocks(Place.INPUT, message.content)
     return message if content is message.content else _with(message, content)
 
 
@@ -164,9 +177,7 @@ async def _gate(context: ToolGateContext) -> GateDecision | None:
 
 
 async def _before_inference(context: BeforeInferenceContext) -> StateCommand:
-    """End the run for blocked input, ask about other, show what was approved, hide what asks."""
-    if (blocked := _blocked_input(context)) is not None:
-        return _ended(blocked)
+    """Ask about input, show what was approved, hide what asks."""
     command = StateCommand().update(TOOL_FILTER, ToolFilter(excluded=(REVIEW,)))
     for call_id, held in context.state(WITHHELD).items():
         if held.is_released:
@@ -209,21 +220,6 @@ async def _at_end(context: RunEndContext) -> StateCommand | None:
     return StateCommand().update(CLEARED, len(context.messages)) if is_needed else None
 
 
-def _blocked_input(context: BeforeInferenceContext) -> str | None:
-    """What is left of a blocked message of this run that the model would answer now."""
-    guards: Guards = context.prepared
-    if not guards.has(Place.INPUT, Action.BLOCK):
-        return None
-    for index in range(len(context.messages) - 1, -1, -1):
-        message = context.messages[index]
-        marked = message.metadata.run_id if message.metadata is not None else None
-        if message.role is not Role.USER or marked != context.run.run_id:
-            return None
-        if message.text.startswith(_BLOCKED):
-            return message.text
-    return None
-
-
 def _objectionable(context: BeforeInferenceContext | RunEndContext) -> Found | None:
     """What somebody has to be asked about in the messages that nobody has cleared."""
     guards: Guards = context.prepared
@@ -231,7 +227,7 @@ def _objectionable(context: BeforeInferenceContext | RunEndContext) -> Found | N
         return None
     for index in range(context.state(CLEARED), len(context.messages)):
         message = context.messages[index]
-        if message.role is Role.USER:
+        if message.role in (Role.USER, Role.SYSTEM):
             found = guards.objection(Place.INPUT, _content_text(message), Action.ASK)
             if found is not None:
                 return found
@@ -250,8 +246,10 @@ def _content_text(message: Message) -> str:
     """Everything that is said in a message: its text as it reads, and every field of the rest."""
     if all(isinstance(it, Text) for it in message.content):
         return message.text
-    rest = [without_bytes(it) for it in message.content if not isinstance(it, Text)]
-    return "\n".join((message.text, *_texts(msgspec.to_builtins(rest))))
+    rest = [it for it in message.content if not isinstance(it, Text)]
+    files = [text for it in rest if (text := text_in_file(it)) is not None]
+    fields = _texts(msgspec.to_builtins(list(map(without_bytes, rest))))
+    return "\n".join((message.text, *files, *fields))
 
 
 def _said(answer: StreamResult) -> str:

@@ -2,14 +2,14 @@
 
 `ObservabilityPlugin` watches runs from around and changes nothing in them. `RuntimeStatistics`
 counts how long agents, models and tools take. `JsonLogFormatter` and `RunContextFilter` write logs
-that name the run and the trace. Whatever people, models, tools and errors said goes through
-`Redactor` before it leaves the process; names and ids are told as they are.
+that name the run and the trace, `TextLogFormatter` lines for people. Whatever people, models,
+tools and errors said goes through `Redactor` before it leaves the process; names and ids do not.
 """
 
 from awaken.contracts.statistics import Statistics, Timing
 
 from .config import ContentCapture, ObservabilityConfig
-from .logs import JsonLogFormatter, RunContextFilter
+from .logs import JsonLogFormatter, RunContextFilter, TextLogFormatter
 from .plugin import ObservabilityPlugin
 from .redactor import Redactor
 from .statistics import RuntimeStatistics
@@ -25,5 +25,6 @@ __all__ = [
     "RunContextFilter",
     "RuntimeStatistics",
     "Statistics",
+    "TextLogFormatter",
     "Timing",
 ]

@@ -1,7 +1,7 @@
-"""Log lines as JSON: one object on one line, with the run and the trace it belongs to.
+"""Log lines: JSON, one object on one line, with the run and the trace it belongs to, or text.
 
-Nothing that was logged can break out of its field: control characters are escaped, long texts are
-cut, and secrets are taken out.
+Nothing that was logged can break out of its field or look like another line: control characters
+are spelled out, long texts are cut, and secrets are taken out.
 """
 
 import json
@@ -9,11 +9,13 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
+from awaken.contracts.content import printable
 from awaken.contracts.tracing import CURRENT_RUN, CURRENT_TRACE
 
 from .redactor import Redactor
 
 FIELD_CHARS = 8_192
+STACK_MARK = "  | "
 _TRACEPARENT_PARTS = 4
 _OWN = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
 """What every record has; the rest was given by whoever logs."""
@@ -61,7 +63,26 @@ class JsonLogFormatter(logging.Formatter):
             line["stack"] = self._redactor.text(trace, self._limit)
         given = {name: it for name, it in vars(record).items() if name not in _OWN}
         line = {**self._redactor.value(given, self._limit), **line}
-        return json.dumps(line, ensure_ascii=True).replace("\x7f", "\\u007f")
+        return json.dumps(line, ensure_ascii=True, allow_nan=False).replace("\x7f", "\\u007f")
+
+
+class TextLogFormatter(logging.Formatter):
+    """Writes each record as one line; a stack follows on lines that begin with a bar."""
+
+    def __init__(self, redactor: Redactor | None = None, field_chars: int = FIELD_CHARS) -> None:
+        super().__init__()
+        self._redactor = redactor or Redactor()
+        self._limit = field_chars
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record; no line after its first begins like one."""
+        at = datetime.fromtimestamp(record.created, UTC)
+        message = printable(self._redactor.text(record.getMessage(), self._limit))
+        head = f"{at:%Y-%m-%d %H:%M:%S}Z {record.levelname} {printable(record.name)}: {message}"
+        if not record.exc_info or record.exc_info[0] is None:
+            return head
+        stack = self._redactor.text(self.formatException(record.exc_info), self._limit)
+        return "\n".join((head, *(f"{STACK_MARK}{printable(it)}" for it in stack.splitlines())))
 
 
 def json_handler(handler: logging.Handler, redactor: Redactor | None = None) -> logging.Handler:

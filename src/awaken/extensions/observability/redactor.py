@@ -5,6 +5,7 @@ It errs on the side of taking out too much.
 
 import re
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any
 
 from awaken.contracts.content import encodable
@@ -43,7 +44,7 @@ class Redactor:
 
     def value(self, value: Any, limit: int | None = None, depth: int = 0) -> Any:
         """A JSON value without them; what has the name of a secret is taken out whole."""
-        if value is None or isinstance(value, bool | float):
+        if value is None or isinstance(value, bool) or _is_finite(value):
             return value
         if isinstance(value, int) and abs(value) < _INT_MAX:
             return value
@@ -59,6 +60,11 @@ class Redactor:
         key = self.text(str(name), limit)
         is_secret = _SECRET_NAME.search(key) and value is not None
         return key, MARK if is_secret else self.value(value, limit, depth + 1)
+
+
+def _is_finite(value: object) -> bool:
+    """Whether it is a broken number that JSON has: it has neither infinities nor what is none."""
+    return isinstance(value, float) and isfinite(value)
 
 
 def _whole_words(text: str) -> str:

@@ -35,6 +35,7 @@ class ToolSpan(CallSpan):
         attributes: Attributes = {
             names.OPERATION_NAME: "execute_tool",
             **self._labels,
+            names.TOOL_NAME: self._call.name,
             names.TOOL_CALL_ID: self._call.id,
             names.ATTEMPT: self._attempt,
             **run.ids,

@@ -87,9 +87,9 @@ async def begin(
     if (results and not is_kept) or not (fresh or results):
         raise bad_request(f"There is nothing new; no call waits for {', '.join(answers) or 'it'}.")
     if is_kept:
-        thread = await view.begin_thread(_sound([*history, *results]))
-        asked = replace(asked, thread_id=thread.id)
-    if instructions and not (thread and await _is_told(call, thread.id, instructions)):
+        asked = await view.begin_thread(_sound([*history, *results]), asked)
+    on = asked.thread_id
+    if instructions and not (on and await _is_told(call, on, instructions)):
         fresh = [system(instructions), *fresh]
     asked = replace(asked, messages=tuple(fresh))
     return await _start(call, asked, mode), None

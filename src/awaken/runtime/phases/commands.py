@@ -8,6 +8,7 @@ from awaken.contracts.errors import UnknownHandler
 from awaken.contracts.loop_state import PENDING_ACTIONS
 from awaken.contracts.record import Record
 from awaken.contracts.state import MutationBatch, QueuedAction, StateCommand, Update
+from awaken.redaction import loggable_error
 from awaken.runtime.run import Run
 
 logger = logging.getLogger(__name__)
@@ -71,8 +72,9 @@ async def dispatch_effects(run: Run, command: StateCommand) -> EffectReport:
         try:
             payload = msgspec.convert(effect.payload, spec.payload_type)
             await handler(payload, run.state.snapshot())
-        except Exception:
-            logger.warning("Effect '%s' failed.", effect.key, exc_info=True)
+        except Exception as error:
+            shown = loggable_error(error)
+            logger.warning("Effect '%s' failed.", effect.key, exc_info=shown)
             failed += 1
         else:
             done += 1

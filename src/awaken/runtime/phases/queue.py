@@ -10,6 +10,7 @@ from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import PhaseContext
 from awaken.contracts.record import Record
 from awaken.contracts.state import FailedAction, QueuedAction, StateCommand
+from awaken.redaction import describe_error, loggable_error
 from awaken.runtime.run import Run
 
 from .commands import EffectReport, submit
@@ -91,8 +92,8 @@ async def _execute(run: Run, entry: QueuedAction, context: PhaseContext) -> Effe
         command = await handler(fresh, payload) or StateCommand()
         return await submit(run, command.extend(done))
     except Exception as error:
-        logger.warning("Action '%s' failed.", entry.action.key, exc_info=True)
-        text = f"{type(error).__name__}: {error}"
+        logger.warning("Action '%s' failed.", entry.action.key, exc_info=loggable_error(error))
+        text = describe_error(error)
         letter = FailedAction(id=entry.id, action=entry.action, error=text)
         await submit(run, done.update(FAILED_ACTIONS, letter))
         return None

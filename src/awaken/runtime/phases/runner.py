@@ -23,6 +23,7 @@ from awaken.contracts.plugins import (
 )
 from awaken.contracts.record import Record
 from awaken.contracts.state import StateCommand
+from awaken.redaction import describe_error
 from awaken.runtime.concurrency import gathered
 from awaken.runtime.run import Run
 
@@ -119,7 +120,7 @@ async def _call(run: Run, plugin: str, hook: PhaseHook, context: PhaseContext) -
     except AwakenError:
         raise
     except Exception as error:
-        problem = f"raised {type(error).__name__}: {error}"
+        problem = f"raised {describe_error(error)}"
         raise PluginFailed(what=what, plugin=plugin, problem=problem) from error
     if command is not None and not isinstance(command, StateCommand):
         problem = f"returned {type(command).__name__}; return a StateCommand or nothing"

@@ -9,11 +9,9 @@ from awaken.contracts.errors import (
     HandlerAlreadyRegistered,
     InvalidPluginConfig,
     KeyAlreadyRegistered,
-    PluginFailed,
 )
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.instruments import InstrumentMaker
-from awaken.contracts.messages import Message
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import (
     ActionHandler,
@@ -163,25 +161,6 @@ class ExecutionEnv:
         for name, (spec, handler) in declared.actions.items():
             self.actions[name] = (declared.plugin_name, spec, handler)
         self.effects.update(declared.effects)
-
-    def screened(self, message: Message) -> Message:
-        """A message from outside as its screens leave it.
-
-        Raises:
-            PluginFailed: A screen failed; the message may not be kept as it was.
-        """
-        for plugin, screen in self.message_screens:
-            try:
-                message = screen(self.prepared.get(plugin), message)
-            except Exception as error:
-                problem = f"raised {type(error).__name__}"
-                raise PluginFailed(
-                    what="A message screen", plugin=plugin, problem=problem
-                ) from error
-            if not isinstance(message, Message):
-                problem = f"returned {type(message).__name__}; return the message"
-                raise PluginFailed(what="A message screen", plugin=plugin, problem=problem)
-        return message
 
     def _add_behaviour(self, declared: Registrations) -> None:
         name = declared.plugin_name

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from awaken.authoring.output import OutputType
 from awaken.contracts.backends import ExecutionBackend, ExecutionBackendFactory
@@ -22,6 +23,8 @@ class AgentSource:
     plugins: tuple[Plugin, ...] = ()
     model: ModelClient | ModelSpec | ModelPool | None = None
     output: OutputType | None = None
+    written: Any = None
+    """The agent as its developer declared it, if it was declared in this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ import weakref
 
 import msgspec
 
+from awaken.authoring.frontend import FrontEndTool
 from awaken.contracts.content import encodable
 from awaken.contracts.errors import AwakenError, UsageError
 from awaken.contracts.events import AgentEvent
@@ -22,8 +23,10 @@ from awaken.contracts.suspension import DecisionAction, ResumeMode, ToolCallResu
 from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools import (
+    UNKNOWN_TOOL,
     InvalidArguments,
     Tool,
+    ToolDescriptor,
     ToolEffect,
     ToolError,
     ToolInternalError,
@@ -31,6 +34,7 @@ from awaken.contracts.tools import (
     ToolOutput,
     ToolTimeout,
 )
+from awaken.redaction import describe_error, loggable_error, without_secrets
 from awaken.runtime.instruments import watched
 from awaken.runtime.run import Run
 from awaken.runtime.screening import screened_event, screened_result
@@ -141,8 +145,9 @@ def prepared(run: Run, call: ToolCall, resume: ToolCallResume | None = None) -> 
     except ToolError as error:
         attempt.output = failed(call.name, error)
     except Exception as error:
-        logger.warning("Tool '%s' failed to validate.", call.name, exc_info=True)
-        attempt.output = failed(call.name, InvalidArguments(str(error)))
+        shown = loggable_error(error)
+        logger.warning("Tool %r failed to validate.", call.name, exc_info=shown)
+        attempt.output = failed(call.name, InvalidArguments(str(shown)))
     return attempt
 
 
@@ -177,11 +182,20 @@ async def perform(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolOutput:
     if not run.instruments:
         return await _performed(run, attempt, snapshot)
     assert attempt.tool is not None
-    call, descriptor, number = attempt.call, attempt.tool.descriptor, attempt.number
+    call, descriptor, number = attempt.call, _measured(run, attempt.tool), attempt.number
     with watched(run, lambda it: it.tool_call(call, descriptor, number)) as watches:
         output = await _performed(run, attempt, snapshot)
         watches.tell(lambda it: it.ended(output.result))
         return output
+
+
+def _measured(run: Run, tool: Tool) -> ToolDescriptor:
+    """The descriptor as instruments see it: a client may bring tools of any number of names."""
+    descriptor = tool.descriptor
+    brought = run.request.frontend_tools if isinstance(tool, FrontEndTool) else ()
+    if all(it.id != descriptor.id for it in brought):
+        return descriptor
+    return msgspec.structs.replace(descriptor, id=UNKNOWN_TOOL)
 
 
 async def _performed(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolOutput:
@@ -200,8 +214,8 @@ async def _performed(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolOutp
         raise
     except BaseException as error:  # A tool that wants to exit must not take its host along.
         if not isinstance(error, AwakenError):
-            logger.warning("Tool '%s' raised.", call.name, exc_info=True)
-        output = _screened(run, failed(call.name, ToolError(f"{type(error).__name__}: {error}")))
+            logger.warning("Tool %r raised.", call.name, exc_info=loggable_error(error))
+        output = _screened(run, failed(call.name, ToolError(describe_error(error))))
     if attempt.is_late:
         attempt.updates = ()
         return timed_out(run, attempt)
@@ -267,7 +281,8 @@ def failed(tool_name: str, error: ToolError) -> ToolOutput:
     metadata: dict[str, object] = {"code": error.code}
     if isinstance(error, ToolTimeout):
         metadata["timed_out"] = True
-    text = encodable(str(error)[:ERROR_CHARS])
+    # Cut afterwards: half a secret would not be found.
+    text = encodable(without_secrets(str(error))[:ERROR_CHARS])
     return ToolOutput(result=ToolResult.error(tool_name, text, **metadata))
 
 

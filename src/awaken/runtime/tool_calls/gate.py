@@ -62,7 +62,7 @@ async def answer_of_gates(
         if strictest is None or _RANK[type(decision)] > _RANK[type(strictest)]:
             strictest = decision
         elif type(decision) is type(strictest) and not isinstance(decision, Allow):
-            logger.error("Two gates answered call '%s' with %s.", call.id, type(decision).__name__)
+            logger.error("Two gates answered call %r with %s.", call.id, type(decision).__name__)
     return strictest
 
 

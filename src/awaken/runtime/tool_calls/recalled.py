@@ -28,6 +28,7 @@ from awaken.contracts.storage import ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension import Ticket, ToolCallResume
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools import Reconcilable, ToolEffect, ToolError, ToolOutput
+from awaken.redaction import loggable_error, without_secrets
 from awaken.runtime.run import Run
 
 from .attempt import Attempt, context_of, decided, finished, prepared, storable, timeout_of
@@ -145,7 +146,8 @@ def _update(key: StateKey[Any, Any], data: Any) -> Update:
 
 
 def _without_updates(call: ToolCall, result: ToolResult, error: Exception) -> ToolResult:
-    problem = f"{error} The call is over, but its state updates are lost. Its result: "
+    lost = "The call is over, but its state updates are lost. Its result: "
+    problem = f"{without_secrets(str(error))} {lost}"
     code = error.code if isinstance(error, StateError) else "state_update_failed"
     return ToolResult.error_with_code(call.name, code, problem + shown_text(result))
 
@@ -162,9 +164,10 @@ async def _reconciled(run: Run, attempt: Attempt, record: ToolRecord) -> Attempt
             async with asyncio.timeout(timeout_of(run, attempt) / 1000):
                 found = await tool.reconcile(attempt.arguments, attempt.context)
             output = None if found is None else storable(run, attempt, found)
-        except Exception:
+        except Exception as error:
             # Whatever is wrong with it, it did not tell what became of the call.
-            logger.warning("reconcile() of tool '%s' failed.", name, exc_info=True)
+            shown = loggable_error(error)
+            logger.warning("reconcile() of tool %r failed.", name, exc_info=shown)
             attempt.context, attempt.updates = None, ()
     if output is None:
         _count_attempt(run, record)

@@ -6,6 +6,7 @@ from awaken.authoring.results import json_form
 from awaken.contracts.content import encodable
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools import ToolInternalError
+from awaken.redaction import without_secrets
 from awaken.runtime.run import Run
 from awaken.runtime.screening import screened_result
 
@@ -43,7 +44,7 @@ def _repaired(tool_name: str, result: ToolResult) -> ToolResult:
     try:
         return msgspec.convert(json_form(result), ToolResult)
     except ToolInternalError as error:
-        return ToolResult.error(tool_name, encodable(str(error)), code=error.code)
+        return ToolResult.error(tool_name, encodable(without_secrets(str(error))), code=error.code)
 
 
 def _cut(result: ToolResult, limit: int) -> ToolResult:

@@ -29,6 +29,7 @@ from awaken.contracts.suspension import (
 )
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools import ToolOutput
+from awaken.redaction import describe_error, loggable_error, without_secrets
 from awaken.runtime.bookmark import Owed
 from awaken.runtime.contexts import tool_phase_context
 from awaken.runtime.delegate_tickets import stop_child
@@ -95,10 +96,11 @@ def apply_updates(run: Run, call: ToolCall, output: ToolOutput) -> ToolResult:
         run.state.declare(op.key for op in command.patch.ops)
         commit_command(run, command)
     except (StateError, IllegalTransition) as error:
-        return ToolResult.error_with_code(call.name, error.code, str(error))
+        return ToolResult.error_with_code(call.name, error.code, without_secrets(str(error)))
     except Exception as error:
-        logger.warning("The state updates of call '%s' failed.", call.id, exc_info=True)
-        problem = f"{type(error).__name__}: {error}"
+        shown = loggable_error(error)
+        logger.warning("The state updates of call %r failed.", call.id, exc_info=shown)
+        problem = describe_error(error)
         return ToolResult.error_with_code(call.name, "state_update_failed", problem)
     return output.result
 

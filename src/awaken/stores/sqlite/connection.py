@@ -41,7 +41,9 @@ STATEMENTS = {
 }
 
 
-def connected(path: Path, store: str, *, is_writer: bool) -> sqlite3.Connection:
+def connected(
+    path: Path, store: str, *, is_writer: bool, busy_ms: int = BUSY_MS
+) -> sqlite3.Connection:
     """Open the file; a writer waits for others, a reader never has to.
 
     Raises:
@@ -51,7 +53,7 @@ def connected(path: Path, store: str, *, is_writer: bool) -> sqlite3.Connection:
     try:
         connection = sqlite3.connect(
             path,
-            timeout=BUSY_MS / 1000,
+            timeout=busy_ms / 1000,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=256,
@@ -61,7 +63,7 @@ def connected(path: Path, store: str, *, is_writer: bool) -> sqlite3.Connection:
     try:
         if is_writer:
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-            _use_log(connection)
+            _use_log(connection, busy_ms)
         # Without this a power cut could take back what was acknowledged.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
@@ -74,12 +76,12 @@ def connected(path: Path, store: str, *, is_writer: bool) -> sqlite3.Connection:
     return connection
 
 
-def _use_log(connection: sqlite3.Connection) -> None:
+def _use_log(connection: sqlite3.Connection, busy_ms: int) -> None:
     """Switch to the write-ahead log, whoever else does so to a new file at the same moment.
 
     SQLite does not wait for others by itself here.
     """
-    for _ in range(BUSY_MS // SWITCH_PAUSE_MS):
+    for _ in range(busy_ms // SWITCH_PAUSE_MS):
         try:
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:

@@ -13,8 +13,9 @@ from awaken.contracts.errors import InvalidRecord, StorageError, StoreUnavailabl
 from awaken.stores.sql.session import Moment, Session
 
 from .clock import moment
-from .connection import FAULTS, SqliteSession, connected, named_error, prepare
+from .connection import BUSY_MS, FAULTS, SqliteSession, connected, named_error, prepare
 from .jobs import Job, driven, settle
+from .locks import NOTICE_MS, describe_holders, is_locked, tell_locked
 
 T = TypeVar("T")
 
@@ -100,7 +101,7 @@ class Writer:
         try:
             connection = self._opened()
             session = SqliteSession(connection, self._now)
-            connection.execute("BEGIN IMMEDIATE")
+            self._begin(connection)
             changes = connection.total_changes
             for job in batch:
                 _run(connection, session, job, is_alone=len(batch) == 1)
@@ -110,23 +111,59 @@ class Writer:
                     self.written_at = self._now().lease_ms
         except FAULTS as error:
             self._drop_connection()
-            failure = named_error(error, self._store)
+            failure = self._named(error)
             for job in batch:
                 job.error = failure
         except StorageError as error:
             for job in batch:
                 job.error = error
 
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        """Begin to write; whoever keeps this one waiting for long is named in the log."""
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if not is_locked(error):
+                raise
+            tell_locked(self._path, self._store, BUSY_MS)
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(f"PRAGMA busy_timeout = {NOTICE_MS}")
+
+    def _named(self, error: sqlite3.Error | UnicodeDecodeError) -> StorageError:
+        if not is_locked(error):
+            return named_error(error, self._store)
+        problem = f"it is locked by {describe_holders(self._path)}"
+        return StoreUnavailable(store=self._store, problem=problem)
+
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
-            connection = connected(self._path, self._store, is_writer=True)
             try:
-                prepare(connection, self._store)
-            except BaseException:
-                connection.close()
-                raise
-            self._connection = connection
+                self._connection = self._connected(NOTICE_MS)
+            except StorageError as error:
+                if not is_locked(error.__cause__):
+                    raise
+                tell_locked(self._path, self._store, BUSY_MS)
+                self._connection = self._connected_at_last()
         return self._connection
+
+    def _connected_at_last(self) -> sqlite3.Connection:
+        try:
+            return self._connected(BUSY_MS)
+        except StorageError as error:
+            if isinstance(error.__cause__, sqlite3.Error) and is_locked(error.__cause__):
+                raise self._named(error.__cause__) from error
+            raise
+
+    def _connected(self, busy_ms: int) -> sqlite3.Connection:
+        connection = connected(self._path, self._store, is_writer=True, busy_ms=busy_ms)
+        try:
+            prepare(connection, self._store)
+            connection.execute(f"PRAGMA busy_timeout = {NOTICE_MS}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _drop_connection(self) -> None:
         connection, self._connection = self._connection, None

@@ -1,0 +1,79 @@
+"""One line in the log for each class of refused requests, however many there are.
+
+The first of a class is told at once; those that follow within a minute are counted, and told with
+the next one, or when the server closes.
+"""
+
+import logging
+
+from awaken.contracts.clock import Clock
+from awaken.contracts.content import printable
+from awaken.transport.problems import Problem
+
+logger = logging.getLogger("awaken.refusals")
+
+WINDOW_MS = 60_000
+CLASSES_MAX = 200
+_TEXT_CHARS = 300
+
+
+class _Class:
+    __slots__ = ("count", "told_ms")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.told_ms: int | None = None
+
+
+class RefusalLog:
+    """Tells of refusals by status, code and route; memory and lines are bounded."""
+
+    __slots__ = ("_classes", "_clock")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._classes: dict[tuple[int, str, str], _Class] = {}
+
+    def note(self, problem: Problem, route: str, client: str) -> None:
+        """Count a refusal, and tell of its class if it is time to."""
+        key = (problem.status, problem.code, route)
+        if key not in self._classes and len(self._classes) >= CLASSES_MAX:
+            key = (problem.status, "other", "")
+        known = self._classes.setdefault(key, _Class())
+        known.count += 1
+        now = self._clock.monotonic_ms()
+        if known.told_ms is not None and now - known.told_ms < WINDOW_MS:
+            return
+        known.told_ms = now
+        self._tell(key, known, _described(problem, client))
+
+    def close(self) -> None:
+        """Tell what was counted and not told yet."""
+        for key, known in self._classes.items():
+            if known.count:
+                self._tell(key, known, "the server closes")
+        self._classes.clear()
+
+    def _tell(self, key: tuple[int, str, str], known: _Class, text: str) -> None:
+        status, code, route = key
+        count, known.count = known.count, 0
+        logger.warning(
+            "Refused %d request%s to %s with %d %s: %s",
+            count,
+            "" if count == 1 else "s",
+            route or "several routes",
+            status,
+            code,
+            text,
+            extra={
+                "event": "requests_refused",
+                "status": status,
+                "code": code,
+                "route": route,
+                "count": count,
+            },
+        )
+
+
+def _described(problem: Problem, client: str) -> str:
+    return f"{printable(problem.message[:_TEXT_CHARS])} (last asked by {client or '?'})"
