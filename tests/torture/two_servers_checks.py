@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+from awaken.backends.a2a.turn import context_of
 from awaken.contracts.dispatch import DispatchStatus
 from awaken.contracts.events import RunFinish
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus, Suspended
@@ -79,13 +80,14 @@ async def _stories(folder: Path, errands: Sequence[Errand]) -> list[Story]:
 async def _story(near: StoreFile, far: StoreFile, errand: Errand) -> Story:
     below = (await near.store.list_threads(ThreadQuery(parent_id=errand.name))).items
     names = [errand.name, *(thread.id for thread in below)]
-    # A context at the other server has the name of the thread that asks.
+    # A context at the other server goes with the thread that asks.
+    theirs = [context_of(name) for name in names]
     return Story(
         errand,
         tuple([view for name in names if (view := await view_of(near, name))]),
         tuple([run for name in names for run in await _runs(near.store, name)]),
-        tuple([view for name in names if (view := await view_of(far, name))]),
-        tuple([run for name in names for run in await _runs(far.store, name)]),
+        tuple([view for name in theirs if (view := await view_of(far, name))]),
+        tuple([run for name in theirs for run in await _runs(far.store, name)]),
     )
 
 
