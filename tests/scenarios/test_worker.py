@@ -437,3 +437,52 @@ def test_a_run_that_cannot_be_recovered_is_ended_whichever_dispatch_continued_it
         await texts(truth)
 
     simulated(scenario)
+
+
+@pytest.mark.parametrize(("max_attempts", "executed"), [(1, 1), (2, 2), (7, 7)])
+def test_a_run_that_was_started_here_is_tried_as_often_as_configured(
+    max_attempts: int, executed: int
+) -> None:
+    """Nobody sent it as a dispatch: what goes on with it is made by the store."""
+
+    async def scenario() -> None:
+        truth = TruthStore()
+        begun: set[str] = set()
+
+        def node(name: str) -> Node:
+            async def answer(_request: Any) -> str:
+                begun.add(name)
+                await asyncio.Event().wait()
+                raise AssertionError
+
+            model = ScriptedModel([answer], cycle=True)
+            agents = [Agent("agent", model=model)]
+            times = {"lease_ms": 2_000, "renew_ms": 500, "sweep_ms": 500}
+            return Node(truth, agents, name=name, max_attempts=max_attempts, **times)
+
+        first = node("first")
+        request = RunRequest(thread_id="t", agent_id="agent", messages=(user("hi"),))
+        handle = await first.engine.start(request)
+        dead = [first]
+        while (run := await truth.load_run(handle.run_id)) is not None:
+            if run.status is RunStatus.DONE:
+                break
+            dead[-1].wire.is_cut = True
+            alive = node(f"node {len(dead)}")
+            dead.append(alive)
+            async with asyncio.timeout(600):
+                alive.worker.start()
+                alive.sweeper.start()
+                while f"node {len(dead) - 1}" not in begun and run.status is not RunStatus.DONE:
+                    await asyncio.sleep(1)
+                    run = await run_of(truth, handle.run_id)
+        assert len(begun) == executed
+        assert isinstance(run.termination, Failed)
+        assert run.termination.code == "attempts_exhausted"
+        assert f"after {max_attempts} attempts" in run.termination.message
+        for it in dead:
+            await it.sweeper.stop()
+            await it.worker.stop()
+            await it.engine.close()
+
+    simulated(scenario)

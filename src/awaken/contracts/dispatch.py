@@ -11,6 +11,9 @@ from enum import StrEnum
 from .record import Record
 from .runs import RunRequest
 
+RECOVERY = "recovered:"
+"""Begins the ids of dispatches that a store makes, to go on with a run that nobody sent again."""
+
 
 class InputMode(StrEnum):
     """How input reaches a thread."""
@@ -109,6 +112,11 @@ class RunDispatch(Record, frozen=True, kw_only=True):
         """Whether it only tells what a task or another agent says; no interrupt drops that."""
         messages = self.request.messages
         return bool(messages) and all(message.sender is not None for message in messages)
+
+    @property
+    def is_recovery(self) -> bool:
+        """Whether a store made it: how often it is tried is up to whoever executes it."""
+        return self.dispatch_id.startswith(RECOVERY)
 
     @property
     def is_spent(self) -> bool:

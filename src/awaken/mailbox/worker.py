@@ -10,6 +10,8 @@ import random
 from collections.abc import Callable
 from contextvars import Context
 
+import msgspec
+
 from awaken.contracts.bus import Signal, SignalKind, Unsubscribe
 from awaken.contracts.dispatch import InputMode, RunDispatch
 from awaken.contracts.errors import LeaseLost, ThreadBusy
@@ -154,7 +156,7 @@ class Worker:
                 self._worker_id, token, self._config.lease_ms, limit=room, agents=self._agents()
             )
         is_begun = False
-        for dispatch in claimed:
+        for dispatch in map(self._bounded, claimed):
             if not store.is_shared and engine.active.of_thread(dispatch.thread_id) is not None:
                 # A run that was started here holds no claim where nobody else could see one.
                 await self._failures.give_back(dispatch)
@@ -166,6 +168,12 @@ class Worker:
             task.add_done_callback(self._finished)
         # What was given back is due again: looking at once would find the same, for ever.
         return is_begun and len(claimed) == room
+
+    def _bounded(self, dispatch: RunDispatch) -> RunDispatch:
+        """A dispatch with its bound; one that the store made has none of a sender's."""
+        if not dispatch.is_recovery:
+            return dispatch
+        return msgspec.structs.replace(dispatch, max_attempts=self._config.max_attempts)
 
     def _agents(self) -> tuple[str, ...] | None:
         """The agents that are registered here; others are for other workers.

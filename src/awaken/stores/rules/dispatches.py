@@ -7,6 +7,7 @@ import msgspec
 
 from awaken.contracts.dispatch import (
     DISPATCH_TRANSITIONS,
+    RECOVERY,
     DispatchStatus,
     Release,
     RunDispatch,
@@ -237,7 +238,7 @@ def unheard_cancel(head: ThreadHead, claim: HeldClaim) -> RunDispatch | None:
 
 def _going_on(run: RunRecord, claim: HeldClaim, attempts: int) -> RunDispatch:
     return RunDispatch(
-        dispatch_id=f"recovered:{claim.token}",
+        dispatch_id=f"{RECOVERY}{claim.token}",
         thread_id=run.thread_id,
         run_id=run.run_id,
         request=RunRequest(
