@@ -220,7 +220,9 @@ class ThreadStore(Protocol):
     async def delete_thread(
         self, thread_id: str, strategy: DeleteStrategy = DeleteStrategy.DETACH
     ) -> None:
-        """Delete a thread and everything of it.
+        """Delete a thread and everything of it, but not what its commits have promised to others.
+
+        Orders in its outbox that were not given up are still sent.
 
         Raises:
             RecordNotFound: There is no such thread.

@@ -268,8 +268,8 @@ DELETE FROM outbox WHERE entry_id = $1
 DELETE FROM outbox WHERE is_dead = 1 AND due_at < $1 AND no IN (
     SELECT no FROM outbox WHERE is_dead = 1 AND due_at < $1 ORDER BY no LIMIT $2)
 
--- name: delete_thread_outbox
-DELETE FROM outbox WHERE thread_no = $1
+-- name: delete_dead_outbox
+DELETE FROM outbox WHERE thread_no = $1 AND is_dead = 1
 
 -- name: add_dispatch
 INSERT INTO dispatches (dispatch_id, thread_no, run_id, status, priority, available_at, mode,
