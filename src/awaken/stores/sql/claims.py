@@ -1,7 +1,7 @@
 """Claims: who has a thread. Its row is locked before anything of it is touched."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -140,10 +140,16 @@ async def give_up_claim(session: Session, thread_id: str, claim_token: str) -> R
     return await _go_on(session, head, head.claim, attempts=0)
 
 
-async def reclaim(session: Session, limit: int) -> tuple[RunDispatch, ...]:
+async def reclaim(
+    session: Session, limit: int, is_gone: Callable[[str], bool] | None = None
+) -> tuple[RunDispatch, ...]:
     """Take back claims whose lease has run out; see `MailboxStore.reclaim`."""
     back: list[RunDispatch] = []
     now = await session.now()
+    if is_gone is not None:
+        for (worker_id,) in map(tuple, await session.all("list_claim_holders", now.lease_ms)):
+            if is_gone(worker_id):
+                await session.run("expire_claims_of", worker_id)
     while len(back) < limit:
         expired = await session.all("list_expired_claims", now.lease_ms, limit - len(back))
         for row in expired:

@@ -332,6 +332,12 @@ LIMIT 1
 SELECT id FROM threads WHERE claim_token IS NOT NULL AND lease_until <= $1
 ORDER BY lease_until LIMIT $2 {skip_locked}
 
+-- name: list_claim_holders
+SELECT DISTINCT claimed_by FROM threads WHERE claim_token IS NOT NULL AND lease_until > $1
+
+-- name: expire_claims_of
+UPDATE threads SET lease_until = 0 WHERE claim_token IS NOT NULL AND claimed_by = $1
+
 -- name: extend_lease
 UPDATE threads SET lease_until = $2 WHERE claim_token = $1
 
