@@ -155,6 +155,8 @@ class MemoryMailbox:
     ) -> tuple[RunDispatch, ...]:
         """Take back claims whose lease has run out or whose worker is gone."""
         back: list[RunDispatch] = []
+        # A clock that was set back must not prolong the pauses between attempts.
+        self._queues.turns.look_again(self.clock.now_ms())
         for thread in self._claims.expired(is_gone):
             if len(back) >= limit:
                 break

@@ -146,6 +146,8 @@ async def reclaim(
     """Take back claims whose lease has run out; see `MailboxStore.reclaim`."""
     back: list[RunDispatch] = []
     now = await session.now()
+    # A clock that was set back must not prolong the pauses between attempts.
+    await session.run("look_again", now.wall_ms)
     if is_gone is not None:
         for (worker_id,) in map(tuple, await session.all("list_claim_holders", now.lease_ms)):
             if is_gone(worker_id):
@@ -234,7 +236,7 @@ async def _claimable(session: Session, head: StoredHead, now: Moment) -> RunDisp
     if head.claim is not None:
         return None
     first = await _first_current(session, head, now)
-    if first is not None and rules.due_at(first) <= now.wall_ms:
+    if first is not None and rules.is_due(first, now.wall_ms):
         return first
     await refresh(session, head)
     return None

@@ -250,7 +250,8 @@ INSERT INTO outbox (entry_id, thread_no, due_at, is_dead, record) VALUES ($1, $2
 ON CONFLICT (entry_id) DO NOTHING
 
 -- name: list_due_outbox
-SELECT record, entry_id FROM outbox WHERE is_dead = 0 AND due_at <= $1 ORDER BY no LIMIT $2
+SELECT record, entry_id FROM outbox
+WHERE is_dead = 0 AND (due_at <= $1 OR due_at > $3) ORDER BY no LIMIT $2
 
 -- name: list_dead_outbox
 SELECT record, entry_id FROM outbox
@@ -327,6 +328,9 @@ SELECT 1 FROM threads
 WHERE turn_at IS NOT NULL AND claim_token IS NULL AND due_at <= $1
     AND (head_agent IS NULL OR CAST($2 AS TEXT) IS NULL OR $2 LIKE '%|' || head_agent || '|%')
 LIMIT 1
+
+-- name: look_again
+UPDATE threads SET due_at = 0 WHERE turn_at IS NOT NULL AND due_at > $1 AND served_at > $1
 
 -- name: list_expired_claims
 SELECT id FROM threads WHERE claim_token IS NOT NULL AND lease_until <= $1
