@@ -11,11 +11,20 @@ from collections.abc import Awaitable, Callable
 from awaken.contracts.budgets import BudgetExceeded
 from awaken.contracts.errors import AwakenError, StoreUnavailable, ThreadClaimed
 from awaken.contracts.events import ErrorEvent
-from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Stopped, Suspended, Termination
+from awaken.contracts.lifecycle import (
+    Cancelled,
+    Failed,
+    NaturalEnd,
+    RunStatus,
+    Stopped,
+    Suspended,
+    Termination,
+)
 
 from .absorbing import absorb_decisions, absorb_messages
 from .awaiting import hears_of_tasks
 from .closing import close_run, complete_step
+from .hearing import wakes_model
 from .opening import open_run, switch_agent
 from .outcomes import CONTINUE, SUSPEND, Continue, Finish, StepOutcome, Suspend, may_go_on
 from .resume import has_decided, replay
@@ -93,7 +102,13 @@ async def _steps(run: Run) -> Termination:
 
 
 def _first(run: Run) -> StepOutcome:
-    return SUSPEND if run.tickets else CONTINUE
+    if run.tickets:
+        return SUSPEND
+    messages = run.request.messages
+    if run.is_continued and messages and not wakes_model(messages) and not run.open_calls:
+        # It waits for its tasks, and has only heard how far they are.
+        return Finish(termination=NaturalEnd())
+    return CONTINUE
 
 
 async def _rest(run: Run) -> StepOutcome:
@@ -124,9 +139,11 @@ async def _next_step(run: Run) -> StepOutcome:
     if problem is not None:
         return Finish(termination=problem)
     run.take_in_news()
-    if run.has_input and await absorb_messages(run):
-        # Durable before the model hears it: until then whoever sent it may take it back.
-        await run.flush()
+    if run.has_input:
+        await absorb_messages(run)
+        if run.journal.absorbed:
+            # Durable before the model hears it: until then whoever sent it may take it back.
+            await run.flush()
     run.begin_step()
     return await _finished(run, await take_step(run))
 
