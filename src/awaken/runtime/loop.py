@@ -11,22 +11,13 @@ from collections.abc import Awaitable, Callable
 from awaken.contracts.budgets import BudgetExceeded
 from awaken.contracts.errors import AwakenError, StoreUnavailable, ThreadClaimed
 from awaken.contracts.events import ErrorEvent
-from awaken.contracts.lifecycle import (
-    Cancelled,
-    Failed,
-    NaturalEnd,
-    RunStatus,
-    Stopped,
-    Suspended,
-    Termination,
-)
+from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Stopped, Suspended, Termination
 
 from .absorbing import absorb_decisions, absorb_messages
-from .awaiting import hears_of_tasks
+from .awaiting import first_outcome, hears_of_tasks
 from .closing import close_run, complete_step
-from .hearing import wakes_model
 from .opening import open_run, switch_agent
-from .outcomes import CONTINUE, SUSPEND, Continue, Finish, StepOutcome, Suspend, may_go_on
+from .outcomes import CONTINUE, Continue, Finish, StepOutcome, Suspend, may_go_on
 from .resume import has_decided, replay
 from .rounds import count_step, stop_reason
 from .run import Run
@@ -81,7 +72,7 @@ async def _drive(run: Run, body: Body) -> Termination:
 
 
 async def _steps(run: Run) -> Termination:
-    outcome = await _rest(run) if run.is_recovered else _first(run)
+    outcome = await _rest(run) if run.is_recovered else first_outcome(run)
     # A plugin's word is final: a run that it ended takes no step and waits for nobody.
     while (ended := run.ending) is None:
         match outcome:
@@ -101,23 +92,13 @@ async def _steps(run: Run) -> Termination:
     return ended
 
 
-def _first(run: Run) -> StepOutcome:
-    if run.tickets:
-        return SUSPEND
-    messages = run.request.messages
-    if run.is_continued and messages and not wakes_model(messages) and not run.open_calls:
-        # It waits for its tasks, and has only heard how far they are.
-        return Finish(termination=NaturalEnd())
-    return CONTINUE
-
-
 async def _rest(run: Run) -> StepOutcome:
     """Do what is left of the step in which another process stopped."""
     if run.owed is not None:
         await run_hooks_after(run, run.owed)
     if run.is_step_open:
         return await _finished(run, await finish_step(run))
-    return _first(run) if run.verdict is None else Finish(termination=run.verdict)
+    return first_outcome(run) if run.verdict is None else Finish(termination=run.verdict)
 
 
 async def _go_on(run: Run) -> StepOutcome:
