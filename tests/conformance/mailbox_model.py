@@ -89,7 +89,9 @@ class Model:
             known = named[0] if named else None
         if known is None:
             return ""
-        if (known.thread, known.asks, known.mode) == (thread, asks, mode):
+        # What is asked for is hashed with its mode; under a key it may come out as another one.
+        fits_mode = known.name != name or known.mode == mode
+        if (known.thread, known.asks) == (thread, asks) and fits_mode:
             return known
         return "AlreadyExists" if known.name == name else "DedupeConflict"
 

@@ -20,6 +20,8 @@ from awaken.mailbox.worker import Worker
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.leases import LeaseBook
 
+from .process_marks import is_gone, mark_worker
+
 HEARD_MS = 1_000
 """How late a run may hear of a cancel or of input from a process that cannot signal it."""
 
@@ -41,9 +43,10 @@ class Node:
             config = msgspec.structs.replace(config, renew_ms=min(config.renew_ms, HEARD_MS))
         self.mailbox = Mailbox(store, self.bus, clock, ids, config)
         # People look for the process; the rest tells those apart that have the same number.
-        self.worker_id = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(3).hex()}"
+        name = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(3).hex()}"
+        self.worker_id = mark_worker(name) if store.is_shared else name
         self._heartbeat = Heartbeat(store, clock, ids, config, self.worker_id)
-        self._sweeper = Sweeper(self.mailbox)
+        self._sweeper = Sweeper(self.mailbox, is_gone)
         self._worker: Worker | None = None
 
     @property

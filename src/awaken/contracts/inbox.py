@@ -85,7 +85,8 @@ def inbox_messages(payload: Any) -> tuple[Message, ...]:
             )
             return (_from_task(sender, ended.status, ended),)
         case TaskNews() as news:
-            sender = Sender(kind=SenderKind.TASK, task_id=news.task_id)
+            # A thread at rest stays so: it is read with whatever comes next.
+            sender = Sender(kind=SenderKind.TASK, task_id=news.task_id, is_quiet=True)
             return (_from_task(sender, "custom", news),)
         case AgentMessage() as message:
             return (_from_agent(message),)

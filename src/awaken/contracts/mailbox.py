@@ -4,7 +4,7 @@ Leases are stamped and judged by the store's own clock, never by a caller's. Eve
 atomic to every other process that uses the same store.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from .dispatch import Interruption, LeaseNews, Purged, Release, RunDispatch
@@ -166,8 +166,13 @@ class MailboxStore(Protocol):
         """
         ...
 
-    async def reclaim(self, limit: int = 100) -> tuple[RunDispatch, ...]:
+    async def reclaim(
+        self, limit: int = 100, is_gone: Callable[[str], bool] | None = None
+    ) -> tuple[RunDispatch, ...]:
         """Take back claims whose lease has run out, and queue their dispatches again.
+
+        Those of workers that `is_gone` says have ended are taken back at once. It is asked with
+        the ids of workers, perhaps in another thread, and must not wait.
 
         A claim that a commit took has no dispatch: one that goes on with the thread's open run
         is made. Returns what was queued; fewer than `limit` means that none is left.

@@ -83,6 +83,11 @@ class Sender(Record, frozen=True, kw_only=True):
     hops: int = 0
     """How many agents have written because another one wrote, since a person did."""
 
+    @property
+    def is_progress(self) -> bool:
+        """Whether a task says how far it is: by itself no reason to ask the model."""
+        return self.kind is SenderKind.TASK and not self.is_end
+
 
 class Message(Record, frozen=True, kw_only=True, gc=True, weakref=True):
     """One entry of a thread's transcript.

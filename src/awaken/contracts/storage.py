@@ -49,6 +49,10 @@ class ToolRecord(Record, frozen=True, kw_only=True):
     """The state keys that the call looked at."""
 
 
+NO_PAUSE_MAX = 1 << 53
+"""Pauses may be of any length, in milliseconds."""
+
+
 class OutboxEntry(Record, frozen=True, kw_only=True):
     """A message to somebody else, sent only because this commit succeeded."""
 
@@ -243,7 +247,9 @@ class ThreadStore(Protocol):
     async def delete_thread(
         self, thread_id: str, strategy: DeleteStrategy = DeleteStrategy.DETACH
     ) -> None:
-        """Delete a thread and everything of it.
+        """Delete a thread and everything of it, but not what its commits have promised to others.
+
+        Orders in its outbox that were not given up are still sent.
 
         Raises:
             RecordNotFound: There is no such thread.
@@ -320,8 +326,14 @@ class EventStore(Protocol):
         """
         ...
 
-    async def list_outbox(self, *, limit: int = 100) -> tuple[OutboxEntry, ...]:
-        """Return what is due to be sent, in the order it was committed."""
+    async def list_outbox(
+        self, *, limit: int = 100, pause_max_ms: int = NO_PAUSE_MAX
+    ) -> tuple[OutboxEntry, ...]:
+        """Return what is due to be sent, in the order it was committed.
+
+        What is said to be due later than after the longest pause is due as well: the clock was set
+        back since it was tried.
+        """
         ...
 
     async def list_dead_outbox(

@@ -134,7 +134,8 @@ class Relay:
         async with self._listing:
             self._settled.clear()
             limit = min(PAGE + len(self._in_flight), IN_FLIGHT_MAX)
-            due = await self._store.list_outbox(limit=limit)
+            longest = self._config.relay_cap_ms
+            due = await self._store.list_outbox(limit=limit, pause_max_ms=longest)
             self._is_page_full = len(due) == limit
             known = self._in_flight | self._settled
             return {self._put(entry) for entry in due if entry.entry_id not in known}

@@ -26,7 +26,9 @@ PURGE_PAGE = 1000
 class Sweeper:
     """Takes back claims of the dead, decides at deadlines, and removes what is too old."""
 
-    def __init__(self, mailbox: Mailbox) -> None:
+    def __init__(self, mailbox: Mailbox, is_gone: Callable[[str], bool] | None = None) -> None:
+        self._is_gone = is_gone
+        """Tells for certain that a worker has ended; without it only leases tell."""
         services = mailbox.services
         config = services.config
         self._services = services
@@ -69,7 +71,7 @@ class Sweeper:
         """Queue again what was claimed by somebody who gives no sign of life any more."""
         count = 0
         while True:
-            queued = await self._store.reclaim(PAGE)
+            queued = await self._store.reclaim(PAGE, self._is_gone)
             count += len(queued)
             for dispatch in queued:
                 logger.warning(

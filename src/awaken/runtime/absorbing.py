@@ -7,13 +7,13 @@ once. Whatever a run does not take in stays queued, and starts or continues a ru
 from awaken.contracts.dispatch import InputMode, RunDispatch
 from awaken.contracts.errors import UsageError
 
-from .hearing import with_free_ids
+from .hearing import wakes_model, with_free_ids
 from .resume import accept_decided, take_decisions, undecided
 from .run import Run, unheard_by
 
 
 async def absorb_messages(run: Run) -> bool:
-    """Add the messages of queued `steer` input to the transcript; returns whether there was any.
+    """Add the messages of queued `steer` input to the transcript; returns if the model is asked.
 
     Only between steps: while calls wait for a result, the transcript has no place for a message.
     """
@@ -23,7 +23,7 @@ async def absorb_messages(run: Run) -> bool:
         for message in with_free_ids(unheard_by(run, dispatch.request.messages), run.messages):
             run.append_user(message)
         run.journal.absorbed.append(dispatch.dispatch_id)
-    return any(dispatch.request.messages for dispatch in taken)
+    return any(wakes_model(dispatch.request.messages) for dispatch in taken)
 
 
 async def absorb_decisions(run: Run) -> None:

@@ -7,7 +7,9 @@ from awaken.contracts.lifecycle import NaturalEnd, RunStatus, Termination
 from awaken.contracts.tasks import BACKGROUND_TASKS, OwnedTask, TaskFate, TaskTold
 
 from .absorbing import absorb_messages
+from .hearing import wakes_model
 from .orders import end_letter_id
+from .outcomes import CONTINUE, SUSPEND, Finish, StepOutcome
 from .run import Run
 
 LOOK_S = 2.0
@@ -21,6 +23,17 @@ def waits_in_process(run: Run) -> bool:
     """
     is_needed = run.is_attached or run.identity.origin is RunOrigin.SUBAGENT
     return is_needed or not run.services.may_rest
+
+
+def first_outcome(run: Run) -> StepOutcome:
+    """What a run begins with that has nothing left of an earlier step."""
+    if run.tickets:
+        return SUSPEND
+    messages = run.request.messages
+    if run.is_continued and messages and not wakes_model(messages) and not run.open_calls:
+        # It waits for its tasks, and has only heard how far they are.
+        return Finish(termination=NaturalEnd())
+    return CONTINUE
 
 
 async def hears_of_tasks(run: Run, termination: Termination) -> bool:

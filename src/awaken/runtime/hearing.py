@@ -11,6 +11,11 @@ import msgspec
 from awaken.contracts.messages import Message
 
 
+def wakes_model(messages: Iterable[Message]) -> bool:
+    """Whether something was said that the model is asked about; how far a task is waits."""
+    return any(message.sender is None or not message.sender.is_progress for message in messages)
+
+
 def is_same_message(known: Message, message: Message) -> bool:
     """Whether two messages are one that was delivered twice.
 

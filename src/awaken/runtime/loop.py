@@ -15,10 +15,10 @@ from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Stopped, Su
 from awaken.redaction import describe_error, loggable_error, without_secrets
 
 from .absorbing import absorb_decisions, absorb_messages
-from .awaiting import hears_of_tasks
+from .awaiting import first_outcome, hears_of_tasks
 from .closing import close_run, complete_step
 from .opening import open_run, switch_agent
-from .outcomes import CONTINUE, SUSPEND, Continue, Finish, StepOutcome, Suspend, may_go_on
+from .outcomes import CONTINUE, Continue, Finish, StepOutcome, Suspend, may_go_on
 from .resume import has_decided, replay
 from .rounds import count_step, stop_reason
 from .run import Run
@@ -73,7 +73,7 @@ async def _drive(run: Run, body: Body) -> Termination:
 
 
 async def _steps(run: Run) -> Termination:
-    outcome = await _rest(run) if run.is_recovered else _first(run)
+    outcome = await _rest(run) if run.is_recovered else first_outcome(run)
     # A plugin's word is final: a run that it ended takes no step and waits for nobody.
     while (ended := run.ending) is None:
         match outcome:
@@ -93,17 +93,13 @@ async def _steps(run: Run) -> Termination:
     return ended
 
 
-def _first(run: Run) -> StepOutcome:
-    return SUSPEND if run.tickets else CONTINUE
-
-
 async def _rest(run: Run) -> StepOutcome:
     """Do what is left of the step in which another process stopped."""
     if run.owed is not None:
         await run_hooks_after(run, run.owed)
     if run.is_step_open:
         return await _finished(run, await finish_step(run))
-    return _first(run) if run.verdict is None else Finish(termination=run.verdict)
+    return first_outcome(run) if run.verdict is None else Finish(termination=run.verdict)
 
 
 async def _go_on(run: Run) -> StepOutcome:
@@ -125,9 +121,11 @@ async def _next_step(run: Run) -> StepOutcome:
     if problem is not None:
         return Finish(termination=problem)
     run.take_in_news()
-    if run.has_input and await absorb_messages(run):
-        # Durable before the model hears it: until then whoever sent it may take it back.
-        await run.flush()
+    if run.has_input:
+        await absorb_messages(run)
+        if run.journal.absorbed:
+            # Durable before the model hears it: until then whoever sent it may take it back.
+            await run.flush()
     run.begin_step()
     return await _finished(run, await take_step(run))
 

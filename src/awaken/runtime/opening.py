@@ -2,7 +2,7 @@
 
 from awaken.contracts.errors import AwakenError, InvalidSpec
 from awaken.contracts.events import RunStart
-from awaken.contracts.lifecycle import Blocked, Cancelled, RunStatus
+from awaken.contracts.lifecycle import Blocked, Cancelled, NaturalEnd, RunStatus
 from awaken.contracts.loop_state import ACTIVE_AGENT, RUN_LIFECYCLE, Begin, End
 from awaken.contracts.permissions import TOOL_GRANTS, WANTED_TOOLS
 from awaken.contracts.phases import Phase
@@ -14,6 +14,7 @@ from awaken.contracts.tasks import PARENT
 from awaken.contracts.tracing import CURRENT_RUN
 
 from .contexts import phase_context
+from .hearing import wakes_model
 from .instruments import tell_handover
 from .phases.commands import submit
 from .phases.runner import has_work, run_phase
@@ -147,5 +148,8 @@ def _take_in_messages(run: Run) -> None:
     for message in messages:
         run.append_user(message)
     if not run.is_continued and run.request.is_quiet:
-        # Whoever cancelled the tasks' run wants it to stop: it is written down, and nobody acts.
-        run.state.update(RUN_LIFECYCLE, End(termination=Cancelled(cause=PARENT)))
+        # It is written down, and nobody acts: whoever cancelled the tasks' run wants it to stop,
+        # and how far a task is can be read later.
+        is_stopped = wakes_model(run.request.messages)
+        ended = Cancelled(cause=PARENT) if is_stopped else NaturalEnd()
+        run.state.update(RUN_LIFECYCLE, End(termination=ended))

@@ -44,7 +44,7 @@ from .cancellation import CancellationToken, TaskCancels
 from .context.summaries import Compactor
 from .context.window import ContextWindow
 from .health import ModelHealth
-from .hearing import unheard_messages, with_free_ids
+from .hearing import unheard_messages, wakes_model, with_free_ids
 from .inbox import Inbox
 from .journal import Journal, LastWords
 from .leases import RunHandedOver
@@ -332,7 +332,7 @@ class Run:
             self.journal.outbox.append(entry)
 
     def take_in_news(self) -> bool:
-        """Add what was sent to the run and not taken in yet; returns whether there was any."""
+        """Add what was sent to the run and not taken in yet; returns whether the model is asked."""
         held = self.state.get(PENDING_MESSAGES)
         if held:
             self.state.commit(MutationBatch(ops=(Clear(key=PENDING_MESSAGES),)))
@@ -340,7 +340,7 @@ class Run:
         news = (*held, *self.inbox.drain())
         for message in news:
             self.append_user(message)
-        return bool(news)
+        return wakes_model(news)
 
     def hold(self, messages: Iterable[Message]) -> None:
         """Keep messages for later: the transcript has no place for them while calls wait.

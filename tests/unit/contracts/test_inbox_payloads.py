@@ -61,7 +61,7 @@ def test_what_a_task_says_on_its_way_is_no_end() -> None:
     assert 'kind="custom"' in message.text
     body = json.loads(message.text.split("\n")[1])
     assert (body["event_type"], body["payload"]) == ("progress", [1, 2])
-    assert message.sender == Sender(kind=SenderKind.TASK, task_id="t1")
+    assert message.sender == Sender(kind=SenderKind.TASK, task_id="t1", is_quiet=True)
 
 
 def test_an_end_that_wakes_nobody_says_so_to_the_runtime_only() -> None:

@@ -97,3 +97,60 @@ def test_an_order_is_due_exactly_at_its_time_and_at_once_without_one(
         await store.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_a_retry_does_not_wait_longer_because_the_clock_was_set_back(
+    kind: str, tmp_path: Path
+) -> None:
+    async def run() -> None:
+        clock = Clock()
+        store = made(kind, clock, tmp_path)
+        await store.open()
+        await store.enqueue(dispatch("d-1", "t-1"))
+        later = clock.wall_ms + 400
+        await store.enqueue(dispatch("delayed", "t-2", available_at=later))
+        await store.enqueue(dispatch("before", "t-2", priority=0))
+        clock.wall_ms += 10
+        for claimed in await store.claim("worker", "token", 1000, limit=2):
+            token = claimed.claim_token or ""
+            if claimed.dispatch_id == "before":
+                await store.release("before", token)
+            else:
+                await store.requeue("d-1", token, delay_ms=250)
+        assert await store.claim("worker", "too soon", 1000, limit=9) == ()
+        clock.wall_ms -= SKEW_MS
+        await store.reclaim()
+        for token in ("again", "and again"):
+            found = await store.claim("worker", token, 1000, limit=9)
+            # What its sender has delayed keeps its time.
+            assert [it.dispatch_id for it in found] == ["d-1"]
+            await store.requeue("d-1", token, delay_ms=250)
+            clock.wall_ms -= 10
+            await store.reclaim()
+        clock.wall_ms = later
+        assert len(await store.claim("worker", "at last", 1000, limit=9)) == 2
+        await store.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_an_order_that_failed_does_not_wait_longer_because_the_clock_was_set_back(
+    kind: str, tmp_path: Path
+) -> None:
+    async def run() -> None:
+        clock = Clock()
+        store = made(kind, clock, tmp_path)
+        await store.open()
+        failed = OutboxEntry(
+            entry_id="failed", kind="mail", attempts=1, due_at=clock.wall_ms + 1000
+        )
+        await Writer(store).commit(outbox=(failed,))
+        assert await store.list_outbox(pause_max_ms=120_000) == ()
+        clock.wall_ms -= SKEW_MS
+        assert await store.list_outbox() == ()
+        assert await store.list_outbox(pause_max_ms=120_000) == (failed,)
+        await store.close()
+
+    asyncio.run(run())

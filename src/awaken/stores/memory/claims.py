@@ -3,7 +3,7 @@
 A thread has a lease exactly while it has a claim.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -192,12 +192,21 @@ class Claims:
         lease.until = self._clock.monotonic_ms() + lease_ms
         lease.shown_until = self._clock.now_ms() + lease_ms
 
-    def expired(self) -> list[StoredThread]:
-        """The threads whose lease has run out, the one that ran out first goes first."""
+    def expired(self, is_gone: Callable[[str], bool] | None = None) -> list[StoredThread]:
+        """The threads whose lease has run out or whose worker is gone, the oldest lease first."""
         now = self._clock.monotonic_ms()
-        leases = [lease for lease in tuple(self._tables.leases.values()) if lease.until <= now]
+        held = [(it, self._tables.threads[it.thread_id].claim) for it in self._all_leases()]
+        leases = [
+            lease
+            for lease, claim in held
+            if lease.until <= now
+            or (is_gone is not None and claim is not None and is_gone(claim.worker_id))
+        ]
         leases.sort(key=lambda lease: lease.until)
         return [self._tables.threads[lease.thread_id] for lease in leases]
+
+    def _all_leases(self) -> tuple[Lease, ...]:
+        return tuple(self._tables.leases.values())
 
     def shown(self, dispatch: RunDispatch) -> RunDispatch:
         """Return a dispatch as readers see it: a claimed one with the end of its lease."""

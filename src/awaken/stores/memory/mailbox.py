@@ -1,6 +1,6 @@
 """The mailbox of the memory store: one method per promise of the port."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.dispatch import (
@@ -150,10 +150,14 @@ class MemoryMailbox:
             epoch=thread.epoch, superseded=dropped, has_claim=thread.claim is not None
         )
 
-    async def reclaim(self, limit: int = 100) -> tuple[RunDispatch, ...]:
-        """Take back claims whose lease has run out, and queue their dispatches again."""
+    async def reclaim(
+        self, limit: int = 100, is_gone: Callable[[str], bool] | None = None
+    ) -> tuple[RunDispatch, ...]:
+        """Take back claims whose lease has run out or whose worker is gone."""
         back: list[RunDispatch] = []
-        for thread in self._claims.expired():
+        # A clock that was set back must not prolong the pauses between attempts.
+        self._queues.turns.look_again(self.clock.now_ms())
+        for thread in self._claims.expired(is_gone):
             if len(back) >= limit:
                 break
             dispatch = self._claims.take_back(thread)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.storage import OutboxEntry
+from awaken.contracts.storage import NO_PAUSE_MAX, OutboxEntry
 
 from .tables import Tables
 
@@ -15,11 +15,14 @@ class MemoryOutbox:
     clock: Clock
     _tables: Tables
 
-    async def list_outbox(self, *, limit: int = 100) -> tuple[OutboxEntry, ...]:
+    async def list_outbox(
+        self, *, limit: int = 100, pause_max_ms: int = NO_PAUSE_MAX
+    ) -> tuple[OutboxEntry, ...]:
         """Return what is due to be sent, in the order it was committed."""
         now = self.clock.now_ms()
-        due = (it for _, it in self._tables.outbox.values() if not it.is_dead and it.due_at <= now)
-        return _first(due, limit)
+        last = now + pause_max_ms
+        waiting = (it for _, it in self._tables.outbox.values() if not it.is_dead)
+        return _first((it for it in waiting if not now < it.due_at <= last), limit)
 
     async def list_dead_outbox(
         self, thread_id: str | None = None, *, limit: int = 100

@@ -159,6 +159,6 @@ class Queues:
             for dispatch in found
             if dispatch is not None
             and dispatch.mode in INPUT_MODES
-            and rules.due_at(dispatch) <= now
+            and rules.is_due(dispatch, now)
             and not is_stale(thread, dispatch)
         )

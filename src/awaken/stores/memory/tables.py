@@ -199,8 +199,11 @@ class Tables:
             self.leases.pop(thread.lease.token, None)
         for dispatch_id in thread.dispatch_ids:
             self.forget_dispatch(self.dispatches[dispatch_id])
-        for entry_id in [id_ for id_, (owner, _) in self.outbox.items() if owner == thread_id]:
-            del self.outbox[entry_id]
+        # What was promised to others and not given up is still sent.
+        owned = [(id_, it) for id_, (owner, it) in self.outbox.items() if owner == thread_id]
+        for entry_id, entry in owned:
+            if entry.is_dead:
+                del self.outbox[entry_id]
 
     def forget_dispatch(self, dispatch: RunDispatch) -> None:
         """Forget a dispatch that is in no queue any more; its thread still lists its id."""

@@ -28,9 +28,9 @@ class Turns:
         """Take note of a thread that was queued to, or whose claim ended."""
         if thread.claim is not None or not thread.queue:
             return
-        due_at = rules.due_at(self._tables.dispatches[thread.queue[0][2]])
-        if due_at > now:
-            heappush(self._later, (due_at, thread.shown.id))
+        first = self._tables.dispatches[thread.queue[0][2]]
+        if not rules.is_due(first, now):
+            heappush(self._later, (rules.due_at(first), thread.shown.id))
         else:
             heappush(self._ready, self._place(thread))
 
@@ -44,6 +44,14 @@ class Turns:
         for thread in passed:
             self.offer(thread, now)
         return found
+
+    def look_again(self, now: int) -> None:
+        """Offer again what waits for its time: the clock may have been set back."""
+        waiting, self._later = self._later, []
+        for _, thread_id in waiting:
+            thread = self._tables.threads.get(thread_id)
+            if thread is not None:
+                self.offer(thread, now)
 
     def _is_for(self, thread: StoredThread, agents: Collection[str] | None) -> bool:
         if agents is None:
@@ -62,7 +70,7 @@ class Turns:
             thread = threads.get(entry[3])
             if thread is None or thread.claim is not None or not thread.queue:
                 continue
-            if rules.due_at(self._tables.dispatches[thread.queue[0][2]]) > now:
+            if not rules.is_due(self._tables.dispatches[thread.queue[0][2]], now):
                 self.offer(thread, now)
             elif self._place(thread) == entry:
                 return thread

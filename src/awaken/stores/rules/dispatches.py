@@ -111,6 +111,16 @@ def due_at(dispatch: RunDispatch) -> int:
     return dispatch.available_at if dispatch.available_at > dispatch.updated_at else 0
 
 
+def is_due(dispatch: RunDispatch, now: int) -> bool:
+    """Whether a queued dispatch may be executed now.
+
+    One that pauses between two attempts is due as well when the clock has been set back since:
+    the pause was meant to be short. What its sender has delayed keeps its time.
+    """
+    is_pausing = dispatch.updated_at != dispatch.created_at
+    return due_at(dispatch) <= now or (is_pausing and now < dispatch.updated_at)
+
+
 def claimed(dispatch: RunDispatch, token: str, worker_id: str, now: int) -> RunDispatch:
     """Return a queued dispatch as its claimer gets it; the attempt is counted now."""
     _check_move(dispatch, DispatchStatus.CLAIMED)

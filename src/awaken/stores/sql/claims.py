@@ -1,7 +1,7 @@
 """Claims: who has a thread. Its row is locked before anything of it is touched."""
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -142,10 +142,18 @@ async def give_up_claim(session: Session, thread_id: str, claim_token: str) -> R
     return await _drop(session, head, head.claim)
 
 
-async def reclaim(session: Session, limit: int) -> tuple[RunDispatch, ...]:
+async def reclaim(
+    session: Session, limit: int, is_gone: Callable[[str], bool] | None = None
+) -> tuple[RunDispatch, ...]:
     """Take back claims whose lease has run out; see `MailboxStore.reclaim`."""
     back: list[RunDispatch] = []
     now = await session.now()
+    # A clock that was set back must not prolong the pauses between attempts.
+    await session.run("look_again", now.wall_ms)
+    if is_gone is not None:
+        for (worker_id,) in map(tuple, await session.all("list_claim_holders", now.lease_ms)):
+            if is_gone(worker_id):
+                await session.run("expire_claims_of", worker_id)
     while len(back) < limit:
         expired = await session.all("list_expired_claims", now.lease_ms, limit - len(back))
         for row in expired:
@@ -233,7 +241,7 @@ async def _claimable(session: Session, head: StoredHead, now: Moment) -> RunDisp
     if head.claim is not None:
         return None
     first = await _first_current(session, head, now)
-    if first is not None and rules.due_at(first) <= now.wall_ms:
+    if first is not None and rules.is_due(first, now.wall_ms):
         return first
     await refresh(session, head)
     return None

@@ -1,6 +1,6 @@
 """The mailbox of the SQL store: one method per promise of the port."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 
 from awaken.contracts.dispatch import Interruption, Purged, Release, RunDispatch
@@ -130,9 +130,11 @@ class SqlMailbox:
             partial(mailbox.interrupt, thread_id=thread_id, cause=cause, then=then)
         )
 
-    async def reclaim(self, limit: int = 100) -> tuple[RunDispatch, ...]:
-        """Take back claims whose lease has run out, and queue their dispatches again."""
-        return await self._database.write(partial(claims.reclaim, limit=limit))
+    async def reclaim(
+        self, limit: int = 100, is_gone: Callable[[str], bool] | None = None
+    ) -> tuple[RunDispatch, ...]:
+        """Take back claims whose lease has run out or whose worker is gone."""
+        return await self._database.write(partial(claims.reclaim, limit=limit, is_gone=is_gone))
 
     async def find_dispatch(self, dispatch_id: str) -> RunDispatch | None:
         """Return a dispatch, or None."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from awaken.contracts.storage import OutboxEntry
+from awaken.contracts.storage import NO_PAUSE_MAX, OutboxEntry
 
 from . import rows
 from .session import Database, Row, Session
@@ -17,12 +17,15 @@ class SqlOutbox:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def list_outbox(self, *, limit: int = 100) -> tuple[OutboxEntry, ...]:
+    async def list_outbox(
+        self, *, limit: int = 100, pause_max_ms: int = NO_PAUSE_MAX
+    ) -> tuple[OutboxEntry, ...]:
         """Return what is due to be sent, in the order it was committed."""
 
         async def work(session: Session) -> tuple[OutboxEntry, ...]:
-            now = await session.now()
-            return _entries(await session.all("list_due_outbox", now.wall_ms, max(limit, 0)))
+            now = (await session.now()).wall_ms
+            last = now + pause_max_ms
+            return _entries(await session.all("list_due_outbox", now, max(limit, 0), last))
 
         return await self._database.read(work)
 

@@ -163,7 +163,7 @@ async def list_inputs(session: Session, thread_id: str) -> tuple[RunDispatch, ..
         dispatch
         for dispatch in await all_queued(session, head)
         if dispatch.mode in INPUT_MODES
-        and rules.due_at(dispatch) <= now.wall_ms
+        and rules.is_due(dispatch, now.wall_ms)
         and not is_stale(head, dispatch)
     )
 

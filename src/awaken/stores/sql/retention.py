@@ -49,7 +49,7 @@ async def _delete_all_of(session: Session, head: StoredHead) -> None:
         "delete_thread_state",
         "delete_tickets",
         "delete_checkpoints",
-        "delete_thread_outbox",
+        "delete_dead_outbox",
         "delete_dispatches",
         "delete_thread",
     ):

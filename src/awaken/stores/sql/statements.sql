@@ -247,7 +247,8 @@ INSERT INTO outbox (entry_id, thread_no, due_at, is_dead, record) VALUES ($1, $2
 ON CONFLICT (entry_id) DO NOTHING
 
 -- name: list_due_outbox
-SELECT record, entry_id FROM outbox WHERE is_dead = 0 AND due_at <= $1 ORDER BY no LIMIT $2
+SELECT record, entry_id FROM outbox
+WHERE is_dead = 0 AND (due_at <= $1 OR due_at > $3) ORDER BY no LIMIT $2
 
 -- name: list_dead_outbox
 SELECT record, entry_id FROM outbox
@@ -265,8 +266,8 @@ DELETE FROM outbox WHERE entry_id = $1
 DELETE FROM outbox WHERE is_dead = 1 AND due_at < $1 AND no IN (
     SELECT no FROM outbox WHERE is_dead = 1 AND due_at < $1 ORDER BY no LIMIT $2)
 
--- name: delete_thread_outbox
-DELETE FROM outbox WHERE thread_no = $1
+-- name: delete_dead_outbox
+DELETE FROM outbox WHERE thread_no = $1 AND is_dead = 1
 
 -- name: add_dispatch
 INSERT INTO dispatches (dispatch_id, thread_no, run_id, status, priority, available_at, mode,
@@ -325,9 +326,18 @@ WHERE turn_at IS NOT NULL AND claim_token IS NULL AND due_at <= $1
     AND (head_agent IS NULL OR CAST($2 AS TEXT) IS NULL OR $2 LIKE '%|' || head_agent || '|%')
 LIMIT 1
 
+-- name: look_again
+UPDATE threads SET due_at = 0 WHERE turn_at IS NOT NULL AND due_at > $1 AND served_at > $1
+
 -- name: list_expired_claims
 SELECT id FROM threads WHERE claim_token IS NOT NULL AND lease_until <= $1
 ORDER BY lease_until LIMIT $2 {skip_locked}
+
+-- name: list_claim_holders
+SELECT DISTINCT claimed_by FROM threads WHERE claim_token IS NOT NULL AND lease_until > $1
+
+-- name: expire_claims_of
+UPDATE threads SET lease_until = 0 WHERE claim_token IS NOT NULL AND claimed_by = $1
 
 -- name: extend_lease
 UPDATE threads SET lease_until = $2 WHERE claim_token = $1

@@ -1,9 +1,11 @@
 """A claim whose holder died or gave up: the rest is queued, and a late holder is refused."""
 
+from awaken.contracts.dispatch import Claim
 from awaken.contracts.errors import LeaseLost
 from awaken.contracts.storage import Store
 
 from .writing import (
+    LONG_MS,
     QUEUED,
     RUN,
     SHORT_MS,
@@ -47,6 +49,31 @@ async def a_lease_that_lasts_is_left_alone(store: Store) -> None:
     await elapse(store, SHORT_MS)
     assert [back.dispatch_id for back in await store.reclaim()] == ["d-1"]
     assert (await find(store, "e-1")).claim_token == "b"
+
+
+async def a_worker_that_is_gone_has_its_claims_taken_back_at_once(store: Store) -> None:
+    """Claims with and without a dispatch; those of others last as long as their leases."""
+    for number in range(3):
+        await queue(store, f"d-{number}", thread_id=f"thread-{number}")
+    await store.claim("gone", "a", LONG_MS, limit=2)
+    await store.claim("alive", "b", LONG_MS)
+    gone = Claim(worker_id="gone", lease_ms=LONG_MS)
+    await Writer(store, "own").commit(run=run(thread_id="own"), fencing_token="c", claim=gone)
+    assert await store.reclaim() == ()
+    assert await store.reclaim(is_gone=lambda _: False) == ()
+    asked: list[str] = []
+
+    def is_gone(worker_id: str) -> bool:
+        asked.append(worker_id)
+        return worker_id == "gone"
+
+    back = [*await store.reclaim(2, is_gone), *await store.reclaim(2, is_gone)]
+    assert sorted(it.run_id for it in back) == sorted([RUN, "run-of-d-0", "run-of-d-1"])
+    assert {it.attempt_count for it in back} == {1}
+    assert set(asked) == {"alive", "gone"}
+    assert (await find(store, "d-2")).claimed_by == "alive"
+    (news,) = await extend(store, "a")
+    assert not news.is_held, "whoever comes back has lost it"
 
 
 async def a_reclaim_queues_at_most_its_limit(store: Store) -> None:
@@ -183,6 +210,7 @@ async def a_deleted_thread_ends_its_claim(store: Store) -> None:
 CHECKS = (
     a_dispatch_whose_lease_ran_out_is_queued_again,
     a_lease_that_lasts_is_left_alone,
+    a_worker_that_is_gone_has_its_claims_taken_back_at_once,
     a_reclaim_queues_at_most_its_limit,
     an_open_run_whose_process_died_is_queued,
     a_claim_without_an_executing_run_leaves_nothing,
