@@ -61,7 +61,8 @@ def test_only_the_call_that_was_approved_runs(way: str) -> None:
     async def scenario() -> tuple[int, int]:
         approved = refused = 0
         async with deciding() as world:
-            for number, (ids, chosen) in enumerate((ids, it) for ids in groups() for it in ids):
+            cases = [(group, it) for group in groups() for it in group]
+            for number, (ids, chosen) in enumerate(cases):
                 tickets = await world.asked(ids, f"thread-{number}")
                 ticket = tickets[chosen]
                 status = await WAYS[way](world, ticket, True, [*tickets.values()])
