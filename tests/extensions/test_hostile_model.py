@@ -276,7 +276,8 @@ async def by_edited_arguments(castle: Castle) -> None:
 async def as_tools_of_the_client(castle: Castle) -> None:
     """The client offers tools of the same names; a call that reaches it is one that got through."""
     names = dict.fromkeys(name for name, _ in DEMANDS)
-    async with castle.runtime(castle.agent(each())) as runtime:
+    agent = castle.agent(each(), frontend_tools_may_replace=True)
+    async with castle.runtime(agent) as runtime:
         options: Any = {"frontend_tools": [ToolDescriptor(id=it) for it in names]}
         await runtime.run("thief", "go", thread_id="t", **options)
         while tickets := await runtime.tickets("t"):

@@ -169,12 +169,12 @@ def test_a_suspended_run_ends_its_stream_and_a_decision_opens_the_next(tmp_path:
             end = plain(before[-1])
             assert isinstance(end, RunFinish)
             assert isinstance(end.termination, Suspended)
-            # Decided by a process that did not start it; the call's own id names the ticket.
+            # Decided by a process that did not start it.
             view = view_of(second)
             target = await view.run(started.run_id)
             ticket = (await view.tickets("t"))[0]
             decision = ToolCallResume(decision_id="d", result="yes")
-            stream = await view.decide_and_follow(target, {ticket.call_id: decision})
+            stream = await view.decide_and_follow(target, {ticket.ticket_id: decision})
             after = await collected(stream)
             assert logged(after)[0] == logged(before)[-1] + 1
             end = plain(after[-1])

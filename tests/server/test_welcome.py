@@ -22,7 +22,7 @@ from .serving import serving, serving_app
 FILES = sorted(Path(welcome.__file__).parent.glob("*.*[!y]"))
 PAGE = (Path(welcome.__file__).parent / "index.html").read_text(encoding="utf-8")
 SCRIPT = (Path(welcome.__file__).parent / "page.js").read_text(encoding="utf-8")
-LINES_MAX = 500
+LINES_MAX = 650
 
 
 @pytest.mark.parametrize("place", ["", "/ai"])

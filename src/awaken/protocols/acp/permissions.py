@@ -1,5 +1,6 @@
 """Tickets as permission requests; what was chosen for always is remembered."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from .updates import shown_text, tool_call
 
 _KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
 _OPTIONS = {f"opt_{it}": {"name": it.replace("_", " ").capitalize(), "kind": it} for it in _KINDS}
+_CHOICES_MAX = 10
 _ALWAYS = ("opt_allow_always", "opt_reject_always")
 
 
@@ -36,6 +38,8 @@ async def permission(view: TenantView, ticket: Ticket, client: Any) -> ToolCallR
     Raises:
         RunError: It is asked for more than yes or no; the run is cancelled.
     """
+    if ticket.asked is Asks.ANSWER and ticket.suspension.response_schema is not None:
+        return await _form(ticket, client)
     if ticket.asked is Asks.ANSWER:
         await view.cancel_run(ticket.run_id)
         raise RunError(f"Tool '{ticket.tool_name}' asks for an answer that ACP cannot give.")
@@ -44,19 +48,52 @@ async def permission(view: TenantView, ticket: Ticket, client: Any) -> ToolCallR
     known = None if is_kept_there else await view.profile.find_entry(scope, key)
     if known is not None and known.value in _ALWAYS:
         return _decision(known.value)
-    shown = tool_call(ticket.call_id, ticket.tool_name, ticket.arguments)
-    if ticket.suspension.message:
-        shown["content"] = shown_text(ticket.suspension.message)
-    options = [{"optionId": option_id, **option} for option_id, option in _OPTIONS.items()]
-    asked = {"sessionId": ticket.thread_id, "toolCall": shown, "options": options}
-    answer = await client.send_request("session/request_permission", asked)
-    chosen = msgspec.convert(answer, Permission).outcome.option_id
+    chosen = await _chosen(ticket, client, _OPTIONS)
     if chosen not in _OPTIONS:
         return None
     if chosen in _ALWAYS and not is_kept_there:
         entry = ProfileEntry(owner=scope, key=key, value=chosen, updated_at=view.now_ms())
         await view.profile.save_entry(entry)
     return _decision(chosen)
+
+
+async def _form(ticket: Ticket, client: Any) -> ToolCallResume | None:
+    """What is answered to a form that is one choice; one that cannot be shown is declined.
+
+    None when the client gives up.
+    """
+    fields: dict[str, Any] = (ticket.suspension.response_schema or {}).get("properties") or {}
+    nothing: tuple[str, Any] = ("", {})
+    name, field = next(iter(fields.items()), nothing)
+    values = field.get("enum") or ([True, False] if field.get("type") == "boolean" else [])
+    if len(fields) != 1 or not 0 < len(values) <= _CHOICES_MAX:
+        return _declined(f"The client cannot show the form that '{ticket.tool_name}' asks by.")
+    shown: dict[Any, str] = {True: "Yes", False: "No"} if field.get("type") == "boolean" else {}
+    options = {
+        f"opt_{place}": {"name": shown.get(it, str(it)), "kind": "allow_once"}
+        for place, it in enumerate(values)
+    }
+    decline = {"opt_decline": {"name": "Decline", "kind": "reject_once"}}
+    chosen = await _chosen(ticket, client, options | decline)
+    if chosen in options:
+        value = values[[*options].index(chosen)]
+        return ToolCallResume(decision_id="", result={name: value})
+    return _declined(None) if chosen in decline else None
+
+
+async def _chosen(ticket: Ticket, client: Any, options: Mapping[str, Any]) -> str:
+    """Which option the client chooses; blank when it gives up."""
+    shown = tool_call(ticket.call_id, ticket.tool_name, ticket.arguments)
+    if ticket.suspension.message:
+        shown["content"] = shown_text(ticket.suspension.message)
+    told = [{"optionId": option_id, **option} for option_id, option in options.items()]
+    asked = {"sessionId": ticket.thread_id, "toolCall": shown, "options": told}
+    answer = await client.send_request("session/request_permission", asked)
+    return msgspec.convert(answer, Permission).outcome.option_id
+
+
+def _declined(reason: str | None) -> ToolCallResume:
+    return ToolCallResume(decision_id="", action=DecisionAction.CANCEL, reason=reason)
 
 
 def _is_kept_by_asker(ticket: Ticket) -> bool:

@@ -18,7 +18,7 @@ from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, Suspended
 from awaken.transport.asgi import encode_json
 from awaken.transport.sse import data_line
 
-from .parts import Fields, data_chunks, outcome_of
+from .parts import Fields, data_chunks, outcome_of, question_part
 
 Calls = Mapping[str, tuple[str, Any]]
 """Calls by id, with their names and inputs."""
@@ -126,11 +126,16 @@ class AiSdkEncoder:
     def _tool_done(self, event: ev.ToolCallDone) -> list[Fields]:
         self._previews.pop(event.id, None)
         outcome = outcome_of(event)
+        wanted = event.result.suspension
         if outcome is None:
-            return self._taken_over(event.id)
+            asked = (
+                []
+                if wanted is None
+                else question_part(event.id, event.ticket_id or "", wanted.suspension)
+            )
+            return [*self._taken_over(event.id), *asked]
         if outcome["state"] == "approval-requested":
             approval_id = self._approvals[event.id] = outcome["approval"]["id"]
-            wanted = event.result.suspension
             reason = wanted.suspension.message if wanted is not None and self._is_seven else ""
             outcome = {"state": "approval-request", "approvalId": approval_id}
             outcome |= {"reason": reason} if reason else {}

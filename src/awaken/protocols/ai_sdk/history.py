@@ -20,7 +20,7 @@ from awaken.contracts.record import Record
 from awaken.contracts.suspension import Asks, Ticket
 from awaken.services.view import TenantView
 
-from .parts import Fields, approval_requested, available, outcome_of
+from .parts import Fields, approval_requested, available, outcome_of, question_part
 
 _UNKNOWN = {content.Image: "image/*", content.Audio: "audio/*", content.Video: "video/*"}
 """Media types of what was given by its address only."""
@@ -151,8 +151,11 @@ async def _settled(view: TenantView, thread_id: str, messages: Sequence[Fields])
     for run_id in dict.fromkeys(it["run"] for it in messages if _has_answers(it)):
         outcomes |= await _outcomes(view, run_id)
     for it in messages:
-        for part in it["parts"]:
-            _settle(part, outcomes, tickets.get(part.get("toolCallId")))
+        for part in list(it["parts"]):
+            ticket = tickets.get(part.get("toolCallId"))
+            _settle(part, outcomes, ticket)
+            if ticket is not None and ticket.asked is not Asks.PERMISSION:
+                it["parts"] += question_part(ticket.call_id, ticket.ticket_id, ticket.suspension)
         shown.append({name: it[name] for name in ("id", "role", "parts")})
     return shown
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from awaken.contracts import events as ev
 from awaken.contracts.messages import Visibility
-from awaken.contracts.suspension import Asks, ToolCallOutcome
+from awaken.contracts.suspension import Asks, Suspension, ToolCallOutcome
 from awaken.transport.asgi import encode_json
 
 Fields = dict[str, Any]
@@ -48,6 +48,15 @@ def available(output: Any) -> Fields:
 def approval_requested(approval_id: str) -> Fields:
     """The fields of a call that asks whether it may run."""
     return {"state": "approval-requested", "approval": {"id": approval_id}}
+
+
+def question_part(call_id: str, ticket_id: str, asked: Suspension) -> list[Fields]:
+    """What a call asks that is answered by a form; its output is what was filled in."""
+    if asked.response_schema is None:
+        return []
+    form = {"message": asked.message, "responseSchema": asked.response_schema}
+    data = {"toolCallId": call_id, "ticketId": ticket_id, **form}
+    return [{"type": "data-question", "id": call_id, "data": data}]
 
 
 def data_chunks(event: ev.AgentEvent) -> list[Fields]:
