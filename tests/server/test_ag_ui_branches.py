@@ -132,3 +132,17 @@ def test_a_reader_attaches_to_the_branch_and_not_with_a_cursor_of_another() -> N
             assert reply.status == 204
 
     played(scenario, "1", "2")
+
+
+def test_a_message_that_was_changed_under_its_id_is_an_edit() -> None:
+    async def scenario(it: World) -> None:
+        client = Conversation(it)
+        await client.say("one", "u1")
+        await client.say("two", "u2")
+        client.messages = [*client.messages[:2], said("changed", "u2")]
+        await client.send()
+        assert client.texts == ["one", "1", "changed", "3"]
+        assert [text for _, text in await it.shown()] == client.texts
+        assert await stored(it, "t") == ["one", "1", "two", "2"]
+
+    played(scenario, "1", "2", "3")

@@ -301,3 +301,14 @@ def test_a_single_new_message_is_an_edit_of_the_first_if_the_client_says_so(is_w
         assert history_texts(await chat.history()) == [*before, "other", "2"]
 
     chatted(ScriptedModel(["1", "2"]), scenario)
+
+
+def test_a_message_may_be_changed_before_it_is_answered_anew() -> None:
+    async def scenario(chat: Chat) -> None:
+        await turn(chat, "one")
+        chat.messages.pop()
+        chat.messages[0]["parts"][0]["text"] = "changed"
+        await chat.send(**LATER)
+        assert history_texts(await chat.history()) == ["changed", "2"]
+
+    chatted(ScriptedModel(["1", "2"]), scenario)

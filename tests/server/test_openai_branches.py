@@ -162,6 +162,22 @@ def test_an_answer_has_the_form_that_is_asked_for() -> None:
     run(scenario())
 
 
+def test_a_queued_answer_is_shown_as_it_fits() -> None:
+    async def scenario() -> None:
+        model = ScriptedModel(["It is cold.", '{"city": "Oslo", "degrees": 7}'])
+        async with talking(model) as client:
+            said = await client.responses.create(
+                model="a", input="?", background=True, text={"format": {"type": "json_object"}}
+            )
+            while said.status in ("queued", "in_progress"):
+                said = await client.responses.retrieve(said.id)
+            assert json.loads(said.output_text)["city"] == "Oslo"
+            last = [it async for it in await client.responses.retrieve(said.id, stream=True)][-1]
+            assert last.response.output == said.output
+
+    run(scenario())
+
+
 def test_an_answer_that_never_fits_fails_the_run() -> None:
     async def scenario() -> None:
         async with talking(ScriptedModel(["no"], cycle=True)) as client:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from awaken.contracts.errors import UsageError
+from awaken.contracts.errors import InvalidInput, UsageError
 from awaken.contracts.messages import Message, Visibility
 from awaken.contracts.runs import RunRequest
 
@@ -32,6 +32,9 @@ def without_repeats(
     """The request without what the thread has, and such a message if nothing else is left.
 
     A message with a known id that says something else stays, and is refused by the store.
+
+    Raises:
+        InvalidInput: A message has the id of one that somebody else said.
     """
     named = {message.id for message in request.messages}
     named.discard(None)
@@ -40,6 +43,11 @@ def without_repeats(
     known = {message.id or "": message for message in messages if message.id in named}
     if not known:
         return request, None
+    for it in request.messages:
+        if it.id in known and known[it.id].role is not it.role:
+            # The store need not look for ids that only runs give.
+            problem = f"'{it.id}' is another message of the thread"
+            raise InvalidInput(what="message id", problem=problem)
     news = tuple(it for it in request.messages if not is_repeat(it, known, screen))
     if len(news) == len(request.messages):
         return request, None

@@ -173,11 +173,16 @@ def new_messages(body: RunAgentInput, known: Collection[str] | None) -> tuple[Me
     latest = max((i for i, it in told if known and it.id in known), default=-1)
     answered = max((i for i, it in told if known is not None and it.role not in _ROLES), default=-1)
     fresh = {
-        it.id or f"#{i}": Message(role=_ROLES[it.role], content=it.blocks, id=it.id or None)
+        it.id or f"#{i}": input_of(it)
         for i, it in told
         if it.role in _ROLES and i > (latest if it.id else max(latest, answered)) and it.blocks
     }
     return tuple(fresh.values())
+
+
+def input_of(message: ClientMessage) -> Message:
+    """What is said to the agent, as a run takes it."""
+    return Message(role=_ROLES[message.role], content=message.blocks, id=message.id or None)
 
 
 def is_input(message: ClientMessage) -> bool:

@@ -37,6 +37,7 @@ from .inputs import (
     RunAgentInput,
     decisions,
     frontend_context,
+    input_of,
     is_before_first,
     is_input,
     new_messages,
@@ -159,9 +160,11 @@ def _left_at(copy: ThreadCopy, request: RunRequest) -> MessageRecord | None:
 async def _branch(
     call: Call, copy: ThreadCopy, before: MessageRecord, request: RunRequest
 ) -> Reply:
-    """Go on with a branch, with what the client says instead, or with the same message again."""
+    """Go on with a branch, with what the client says instead, or with its last message again."""
     if not request.messages:
-        again = msgspec.structs.replace(before.message, metadata=None)
+        again = input_of(call.body.messages[-1])
+        if not again.content:
+            again = msgspec.structs.replace(before.message, metadata=None)
         messages = (*frontend_context(call.body), again)
         request = msgspec.structs.replace(request, messages=messages)
     chat_id = _chat_id(call) or copy.thread.id

@@ -23,7 +23,7 @@ from awaken.transport.sse import EventStreamReply
 
 from .decode import context_messages, decisions_of, input_messages, tool_descriptors, unseen
 from .encoder import AiSdkEncoder, Calls
-from .wire import ChatRequest, UiMessage
+from .wire import ChatRequest
 
 MARK: Header = (b"x-vercel-ai-ui-message-stream", b"v1")
 _ANEW = "regenerate-message"
@@ -79,8 +79,7 @@ class _Turn:
         """The message that is to be answered anew, as it is now; it keeps its id."""
         body = self._body
         if body.trigger == _ANEW:
-            asked = await self._stored(_asked_id(body.messages))
-            return None if asked is None else (asked.message_id, _unmarked(asked.message))
+            return await self._asked()
         last = body.messages[-1] if body.messages else None
         if last is None or last.role == "assistant" or present(body.message_id) != present(last.id):
             return None
@@ -89,6 +88,15 @@ class _Turn:
             return None
         (message,) = given.values()
         return None if message.content == known.message.content else (known.message_id, message)
+
+    async def _asked(self) -> tuple[str, Message] | None:
+        """What was said to the agent last, as the client has it."""
+        last = next((it for it in reversed(self._body.messages) if it.role != "assistant"), None)
+        known = None if last is None else await self._stored(present(last.id))
+        if last is None or known is None:
+            return None
+        given = [*input_messages([last]).values(), _unmarked(known.message)]
+        return known.message_id, given[0]
 
     async def _stored(self, message_id: str | None) -> MessageRecord | None:
         """A message of the thread, also an old one."""
@@ -163,12 +171,6 @@ def _request(call: Call, thread_id: str | None, news: Mapping[str, Message]) -> 
         frontend_tools=tool_descriptors(body.tools),
         adapter=Adapter.AI_SDK,
     )
-
-
-def _asked_id(messages: Sequence[UiMessage]) -> str | None:
-    """The id of what was said to the agent last."""
-    ids = (present(it.id) for it in reversed(messages) if it.role != "assistant")
-    return next(ids, None)
 
 
 def _unmarked(message: Message) -> Message:

@@ -78,12 +78,14 @@ async def get_response(call: Call) -> Reply:
     latest = call.cursor()
     stream = await call.view.follow_run(run.run_id, after)
     answer = Activation(stream, is_later=after is not None)
+    encoder = _encoder(call, run, query.starting_after)
+    encoder.is_formed = await _is_formed(call, run)
     if latest is not None:
         # Cursors of other wires hold here too; what the response said before them is caught up.
         latest = max(latest, run.log_start if after is None else after)
         await call.view.events(run.thread_id, latest, 1)
         await stream.skip_to(latest)
-    return EventStreamReply(answer, _encoder(call, run, query.starting_after))
+    return EventStreamReply(answer, encoder)
 
 
 async def cancel_response(call: Call) -> Reply:
@@ -154,6 +156,7 @@ def _parsed(response_id: str) -> tuple[str, int | None]:
 async def _snapshot(call: Call, run: runs.RunRecord, after: int | None) -> Reply:
     """The response as far as the log knows it."""
     encoder = _encoder(call, run)
+    encoder.is_formed = await _is_formed(call, run)
     for item in await call.view.run_events(run.run_id, 0, EVENTS_MAX):
         encoder.encode(item.event)
         if after is not None and item.seq <= after:
@@ -164,6 +167,20 @@ async def _snapshot(call: Call, run: runs.RunRecord, after: int | None) -> Reply
         end = ev.RunFinish(thread_id=run.thread_id, run_id=run.run_id, termination=run.termination)
         encoder.encode(end)
     return as_json(encoder.document())
+
+
+async def _is_formed(call: Call, run: runs.RunRecord) -> bool:
+    """Whether a form was asked for; what was queued tells it, whoever looks."""
+    query = queries.DispatchQuery(thread_id=run.thread_id, limit=queries.LIMIT_MAX)
+    while run.run_mode is RunMode.BACKGROUND:
+        page = await call.view.dispatches(query)
+        for it in page.items:
+            if it.run_id == run.run_id:
+                return it.request.output_schema is not None
+        if page.next_cursor is None:
+            break
+        query = queries.at_cursor(query, page.next_cursor)
+    return False
 
 
 def _encoder(call: Call, run: runs.RunRecord, since: int = -1) -> ResponsesEncoder:

@@ -19,6 +19,7 @@ from awaken.contracts.dispatch import InputMode
 from awaken.contracts.identity import RunMode
 from awaken.contracts.messages import Message, Role, system
 from awaken.contracts.runs import OnBusy, RunRecord, RunRequest
+from awaken.contracts.storage import DeleteStrategy
 from awaken.contracts.suspension import Asks, Ticket, ToolCallResume
 from awaken.contracts.threads import Thread
 from awaken.runtime.forking import Fork
@@ -112,7 +113,11 @@ async def _continue(
             return await view.start(here), None
     end = await last_message(call, previous)
     branch = await view.fork(thread.id, Fork(at=end, answers=answers))
-    return await _start(call, replace(asked, thread_id=branch.id), mode), None
+    try:
+        return await _start(call, replace(asked, thread_id=branch.id), mode), None
+    except errors.AwakenError:
+        await view.delete_thread(branch.id, DeleteStrategy.DETACH)
+        raise
 
 
 async def _start(call: Call, asked: RunRequest, mode: InputMode) -> StartedRun:
