@@ -16,6 +16,8 @@ from awaken.contracts.storage import Commit, DeleteStrategy, Store
 from awaken.contracts.suspension import Ticket
 from awaken.contracts.threads import Thread
 
+from .request_limits import check_history
+
 
 class ThreadEdit(Record, frozen=True, kw_only=True):
     """Changes to a thread; what is unset stays, None clears, `custom` is merged by key."""
@@ -91,7 +93,9 @@ class ThreadView:
 
         Raises:
             InvalidTranscript: A tool call in it does not have exactly one result.
+            LimitExceeded: It is too long.
         """
+        check_history(history)
         now = self.now_ms()
         thread = Thread(id=self.new_id(), tenant_id=self.tenant_id).touched(now)
         named = [msgspec.structs.replace(message, id=self.new_id()) for message in history]

@@ -10,7 +10,6 @@ from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import (
     InvalidResume,
-    LimitExceeded,
     ThreadBusy,
     UnknownAgent,
     UnknownRun,
@@ -39,10 +38,9 @@ from .control import DeliveryOptions, RunControl
 from .decisions import named_decision
 from .following import EventStream, Following, run_events
 from .remembered import RememberedAnswers
+from .request_limits import check_request
 from .threads import ThreadView, check_cursor
 
-REQUEST_ITEMS_MAX = 1000
-"""How many messages, tools or decisions one request may bring."""
 _BUSY = (ThreadBusy, VersionConflict)
 """Somebody else has the thread, here or in another process; nothing was written."""
 
@@ -308,12 +306,7 @@ class TenantView(ThreadView):
         return StartedRun(run_id=handle.run_id, thread_id=handle.thread_id, stream=stream)
 
     def _owned(self, request: RunRequest) -> RunRequest:
-        for what in ("messages", "frontend_tools", "decisions"):
-            size = len(getattr(request, what))
-            if size > REQUEST_ITEMS_MAX:
-                raise LimitExceeded(
-                    what=f"The number of {what}", size=size, limit=REQUEST_ITEMS_MAX
-                )
+        check_request(request)
         self._check_agent(request.agent_id)
         tenant_id = self.tenant_id or request.tenant_id
         user_id, trace = self.principal_id, request.trace or self.trace

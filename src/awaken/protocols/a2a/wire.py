@@ -100,17 +100,26 @@ class RpcRequest(Wire, frozen=True, kw_only=True):
     params: Any = None
 
 
+def types() -> tuple[type[Wire], ...]:
+    """Everything that a request consists of."""
+    requests = (TaskRequest, ListTasks, PushConfigName, PushConfig, SendMessage)
+    return (Part, WireMessage, Authentication, Configuration, Request, *requests)
+
+
 Violation = tuple[str, str]
 """A field and what is wrong with it."""
 
 
+VIOLATIONS_MAX = 20
+"""How many of them are told."""
 P = TypeVar("P", bound=Request)
 
 
 class Violations(Problem):
-    """A request with fields that are wrong; names all of them."""
+    """A request with fields that are wrong; names all of them, up to a limit."""
 
     def __init__(self, *violations: Violation) -> None:
+        violations = violations[:VIOLATIONS_MAX]
         said = "; ".join(f"{field}: {problem}" for field, problem in violations)
         super().__init__(400, "INVALID_PARAMS", said)
         self.violations = violations

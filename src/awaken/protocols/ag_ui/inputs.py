@@ -12,6 +12,7 @@ from awaken.contracts.permissions import remember_of
 from awaken.contracts.record import Record
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
 from awaken.contracts.tools import EMPTY_PARAMETERS, ToolDescriptor
+from awaken.transport.json_bodies import decoded_text
 from awaken.transport.media import inline, linked
 
 from .endings import is_client_call
@@ -172,7 +173,7 @@ def _answer(entry: ResumeEntry) -> ToolCallResume:
 def _result(message: ClientMessage) -> ToolCallResume:
     value: Any = stored.text_of(message.blocks)
     with suppress(msgspec.DecodeError):
-        value = msgspec.json.decode(value)
+        value = decoded_text(value)
     failed = {"error": message.error, "content": value}
     return ToolCallResume(decision_id="", result=value if message.error is None else failed)
 
