@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from stall_shapes import Shape
@@ -243,6 +244,11 @@ def cases(path: str, shape: Shape, size: int) -> Iterator[Case]:
         yield Case(shape.name, f"{kind} {number}", text.encode()[: size + 1000])
 
 
+@lru_cache(maxsize=1)
+def _made(shape: Shape, size: int) -> str:
+    return shape.make(size)
+
+
 def _filling(shape: Shape, kind: str, item: str, size: int) -> str | None:
     room = size - 1000
     if shape.kind == "items":
@@ -251,9 +257,9 @@ def _filling(shape: Shape, kind: str, item: str, size: int) -> str | None:
         count = room // (len(item.replace("#", "000000")) + 1)
         return "[" + ",".join(item.replace("#", str(n)) for n in range(count)) + "]"
     if shape.kind == "schema":
-        return shape.make(room) if kind in ("schema", "value") else None
+        return _made(shape, room) if kind in ("schema", "value") else None
     if shape.kind == "text":
         if kind not in ("text", "value"):
             return None
-        return '"' + shape.make(room).replace('"', '\\"') + '"'
-    return shape.make(room) if kind == "value" else None
+        return '"' + _made(shape, room).replace('"', '\\"') + '"'
+    return _made(shape, room) if kind == "value" else None

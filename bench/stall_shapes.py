@@ -6,7 +6,9 @@ into what a person says, `schema` into the parameters of a client's tool, `items
 a route takes a list of, and `body` is the whole body.
 """
 
+import base64
 import json
+import random
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -100,6 +102,19 @@ def pattern(text: str) -> dict[str, object]:
     return {"properties": {"a": {"pattern": text}}}
 
 
+def noise(size: int) -> str:
+    """What no compression makes shorter."""
+    return base64.b64encode(random.Random(7).randbytes(size // 4 * 3)).decode()
+
+
+def medley(size: int) -> str:
+    """Beginnings of everything that detectors look for, in no order."""
+    pieces = ("passwd=", "secret:", "sk-a", "rk-", "xoxb-", "ghp_", "http://", "a:b", "@a.", "eyJ",
+              "-----BEGIN ", "bearer ", "AKIA", "+1 ", "4111", "GB82", " ", "_", "x", "1", "AB12",
+              " a@b", "\u00e9", "\uff14")  # fmt: skip
+    return "".join(random.Random(7).choices(pieces, k=size // 5))
+
+
 def _values() -> Iterator[Shape]:
     def value(name: str, make: Make) -> Shape:
         return Shape(name, "value", make)
@@ -167,6 +182,10 @@ def _texts() -> Iterator[Shape]:
         "unseen": "\u200b", "marks": "e\u0301", "ligatures": "\ufdfa", "combining": "\u0301",
         "zero-width digits": "4\u200b", "underscores": "_", "lines": "a\\n", "markup": "<b>",
     }  # fmt: skip
+    yield Shape("random base64", "text", noise)
+    yield Shape("data URI, random", "text", lambda size: f"data:a/b;base64,{noise(size - 20)}")
+    yield Shape("one wide character", "text", lambda size: "a" * (size - 4) + "\U0001f600")
+    yield Shape("everything", "text", medley)
     for name, piece in floods.items():
         yield Shape(f"flood of {name}", "text", flood(piece))
     yield Shape(

@@ -1,6 +1,6 @@
 """Hostile bodies of up to the limit against every route that takes one: what each holds and grows.
 
-usage: stalls.py [--size BYTES] [--routes REGEX] [--shapes REGEX] [--worst N] [--save FILE]
+usage: stalls.py [--size BYTES] [--routes REGEX] [--shapes REGEX] [--worst N] [--jobs N] [--save F]
 
 For each route a server in a process of its own gets every shape of `stall_shapes` in every place of
 its body that takes such a thing. Printed are the worst of them: CPU time for which the event loop
@@ -15,6 +15,7 @@ import select
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -87,17 +88,19 @@ def main() -> int:
     parser.add_argument("--shapes", default="")
     parser.add_argument("--worst", type=int, default=15)
     parser.add_argument("--save", type=Path)
+    parser.add_argument("--jobs", type=int, default=2, help="how many routes at once")
     args = parser.parse_args()
     listed = subprocess.run([sys.executable, SERVER, "routes"], stdout=subprocess.PIPE, check=True)
     routes = [it for it in json.loads(listed.stdout) if re.search(args.routes, " ".join(it))]
     found: list[dict[str, Any]] = []
-    for method, path in routes:
-        more = play(method, path, args)
-        held, grown = max(it["held_ms"] for it in more), max(it["grown"] for it in more)
-        print(f"{method} {path}: {len(more)} cases, {held} ms, {grown / 1e6:.0f} MB", flush=True)
-        found += more
-        if args.save:
-            args.save.write_text("\n".join(map(json.dumps, found)))
+    with ThreadPoolExecutor(args.jobs) as pool:
+        for more in pool.map(lambda it: play(*it, args), routes):
+            held, grown = max(it["held_ms"] for it in more), max(it["grown"] for it in more)
+            route = more[0]["route"]
+            print(f"{route}: {len(more)} cases, {held} ms, {grown / 1e6:.0f} MB", flush=True)
+            found += more
+            if args.save:
+                args.save.write_text("\n".join(map(json.dumps, found)))
     shapes = {it["shape"] for it in found}
     print(f"\n{len(found)} cases: {len(shapes)} shapes, {len(routes)} routes")
     print("\nevent loop held, ms of CPU")

@@ -84,7 +84,7 @@ class SchemaCost:
     def bound(self, value: Any) -> int:
         """How many steps a check of a value takes at most, roughly; above the limit, unknown."""
         if self._expanded is not None:
-            rough = self._expanded * count_values(value, STEPS_MAX // self._expanded)
+            rough = self._expanded * count_values(value, STEPS_MAX / self._expanded)
             if rough <= STEPS_MAX:
                 return rough
         return self.steps(value)
@@ -159,7 +159,7 @@ class SchemaCost:
         subs = [*_parts(node), *((target, False) for target in self._targets(node))]
         for sub, is_inner in subs:
             more = self._expand(sub, known, [*open_, (id(node), is_inner)], what)
-            total = None if more is None or total is None else min(total + more, STEPS_MAX)
+            total = None if more is None or total is None else min(total + more, STEPS_MAX + 1)
         known[id(node)] = total
         return total
 

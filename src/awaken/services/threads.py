@@ -16,7 +16,7 @@ from awaken.contracts.storage import Commit, DeleteStrategy, Store
 from awaken.contracts.suspension import Ticket
 from awaken.contracts.threads import Thread
 
-from .request_limits import check_history
+from .request_limits import check_history, check_metadata
 
 
 class ThreadEdit(Record, frozen=True, kw_only=True):
@@ -163,6 +163,7 @@ class ThreadView:
             title=_edited(edit.title, thread.metadata.title),
             custom={**thread.metadata.custom, **edit.custom},
         )
+        check_metadata(metadata)
         changed = msgspec.structs.replace(
             thread,
             resource_id=_edited(edit.resource_id, thread.resource_id),

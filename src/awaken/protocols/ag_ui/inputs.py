@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from awaken.contracts import content as stored
 from awaken.contracts.messages import Message, Role, Visibility, as_blocks, user
@@ -12,6 +13,7 @@ from awaken.contracts.permissions import remember_of
 from awaken.contracts.record import Record
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
 from awaken.contracts.tools import EMPTY_PARAMETERS, ToolDescriptor
+from awaken.services.request_limits import HISTORY_MAX, ITEMS_MAX, check_context
 from awaken.transport.json_bodies import decoded_text
 from awaken.transport.media import inline, linked
 
@@ -71,17 +73,20 @@ class ResumeEntry(Record, frozen=True, kw_only=True, rename="camel"):
     payload: Any = None
 
 
+Answers = Annotated[tuple[ResumeEntry, ...], Meta(max_length=ITEMS_MAX)]
+
+
 class RunAgentInput(Record, frozen=True, kw_only=True, rename="camel"):
     """A request to run an agent; `resume` may also be a single answer."""
 
     thread_id: str | None = None
     run_id: str | None = None
     agent_id: str | None = None
-    messages: tuple[ClientMessage, ...] = ()
+    messages: Annotated[tuple[ClientMessage, ...], Meta(max_length=HISTORY_MAX)] = ()
     state: Any = None
     context: Any = None
-    tools: tuple[ClientTool, ...] | None = None
-    resume: ResumeEntry | tuple[ResumeEntry, ...] | None = None
+    tools: Annotated[tuple[ClientTool, ...], Meta(max_length=ITEMS_MAX)] | None = None
+    resume: ResumeEntry | Answers | None = None
 
     @property
     def answers(self) -> tuple[ResumeEntry, ...]:
@@ -114,10 +119,11 @@ def frontend_context(body: RunAgentInput) -> tuple[Message, ...]:
         context = _by_description(it for it in context if isinstance(it, dict))
     if isinstance(state, dict) and isinstance(context, dict):
         state = state | context
-    shown = msgspec.json.encode(state or context).decode() if state or context else ""
+    told = msgspec.json.encode(state or context) if state or context else b""
+    shown = check_context(told).decode()
     text = as_blocks(f"<frontend-context>\n{shown}\n</frontend-context>")
-    told = Message(role=Role.SYSTEM, content=text, visibility=Visibility.INTERNAL)
-    return (told,) if shown else ()
+    message = Message(role=Role.SYSTEM, content=text, visibility=Visibility.INTERNAL)
+    return (message,) if shown else ()
 
 
 def decisions(body: RunAgentInput, tickets: Iterable[Ticket]) -> dict[str, ToolCallResume]:

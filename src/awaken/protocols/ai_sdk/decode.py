@@ -17,6 +17,7 @@ from awaken.contracts.permissions import remember_of
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
 from awaken.contracts.tools import EMPTY_PARAMETERS, ToolDescriptor
 from awaken.services.decisions import names
+from awaken.services.request_limits import check_context
 from awaken.transport.media import linked
 
 from .wire import UiMessage, UiPart, UiTools
@@ -59,7 +60,8 @@ def context_messages(state: Any) -> tuple[Message, ...]:
     """What the agent should know of the client, hidden from everybody else."""
     if state is None or state == {}:
         return ()
-    text = f"<frontend-context>\n{msgspec.json.encode(state).decode()}\n</frontend-context>"
+    told = check_context(msgspec.json.encode(state)).decode()
+    text = f"<frontend-context>\n{told}\n</frontend-context>"
     hidden = Visibility.INTERNAL
     return (Message(role=Role.SYSTEM, content=as_blocks(text), visibility=hidden),)
 

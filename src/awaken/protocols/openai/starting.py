@@ -9,6 +9,7 @@ in `X-Thread-Id`. Everything is stored, whatever `store` says.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from urllib.parse import quote, unquote
 
 from msgspec.structs import replace
@@ -26,6 +27,8 @@ from awaken.transport.routes import Call
 from .answer import outside_id
 from .wire import bad_request
 
+RUNS_MAX = 20
+"""How many runs the answers of one request may name; all but one of them are over."""
 Answers = Mapping[str, ToolCallResume]
 """What a client answers, by the ids that it has for calls and approvals."""
 
@@ -63,7 +66,8 @@ async def begin(
         return await _go_on(call, waiting, answers, fresh)
     is_kept = asked.thread_id is None and bool(history)
     if (results and not is_kept) or not (fresh or results):
-        raise bad_request(f"There is nothing new; no call waits for {', '.join(answers) or 'it'}.")
+        named = ", ".join(islice(answers, 5)) or "it"
+        raise bad_request(f"There is nothing new; no call waits for {named}.")
     if is_kept:
         thread = await view.begin_thread(_sound([*history, *results]))
         asked = replace(asked, thread_id=thread.id)
@@ -92,6 +96,8 @@ def _output(message: Message) -> ToolCallResume:
 async def _waiting(call: Call, thread: Thread | None, answers: Iterable[str]) -> RunRecord | None:
     """The run that waits: on the thread that is named, else the one that the answers name."""
     named = {name.rpartition("~")[2] for name in answers if "~" in name}
+    if len(named) > RUNS_MAX:
+        raise bad_request(f"The outputs are for more than {RUNS_MAX} responses; send one's.")
     for run_id in named if thread is None else {thread.open_run_id}:
         with suppress(errors.UnknownRun):
             record = await call.view.run(run_id or "")
