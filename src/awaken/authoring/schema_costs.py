@@ -218,10 +218,13 @@ def _applied(node: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
     for name in (*_SAME_VALUE_LISTS, *_SAME_VALUE_NAMED):
         yield from ((it, value) for it in _members(node.get(name)))
     if isinstance(value, dict):
-        if isinstance(named := node.get("properties"), dict):
-            yield from ((sub, value[key]) for key, sub in named.items() if key in value)
+        named = node.get("properties")
+        named = named if isinstance(named, dict) else {}
+        yield from ((sub, value[key]) for key, sub in named.items() if key in value)
+        others = node.get("additionalProperties")
+        yield from ((others, part) for key, part in value.items() if key not in named)
         everywhere = [*_members(node.get("patternProperties"))]
-        everywhere += (node[name] for name in _EACH_MEMBER if name in node)
+        everywhere += (node[name] for name in _EACH_MEMBER[1:] if name in node)
         yield from ((it, part) for it in everywhere for part in value.values())
     elif isinstance(value, list | tuple):
         for name in _EACH_ITEM:

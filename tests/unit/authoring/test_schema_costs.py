@@ -7,8 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from awaken.authoring.json_schemas import JsonSchema
+from awaken.authoring.schema import MAX_NODES, sanitized
 from awaken.authoring.schema_costs import NODES_MAX, STEPS_MAX, SchemaCost, count_nodes
+from awaken.authoring.schema_tools import ArgumentSchema
 from awaken.contracts.errors import InvalidSpec
+from awaken.contracts.tools import InvalidArguments
 
 TOO_MANY = "too many steps"
 TREE: dict[str, Any] = {
@@ -183,6 +186,24 @@ def test_the_rough_bound_is_never_below_the_count(value: Any) -> None:
     }  # fmt: skip
     cost = SchemaCost(schema, what="it")
     assert 1 <= cost.steps(value) <= cost.bound(value) <= STEPS_MAX
+
+
+def test_references_are_expanded_to_so_many_parts_and_no_more() -> None:
+    wide = {"type": "object", "properties": {f"p{n}": {"type": "integer"} for n in range(2000)}}
+    fields = {f"f{n}": {"$ref": "#/$defs/wide"} for n in range(200)}
+    made = sanitized({"type": "object", "properties": fields, "$defs": {"wide": wide}})
+    assert count_nodes(made, 10**9) < 4 * MAX_NODES
+    assert made["properties"]["f0"] == wide
+    assert made["properties"]["f199"] == {"type": "object", "properties": {}}
+
+
+def test_arguments_for_a_schema_bomb_are_refused_like_others_that_do_not_fit() -> None:
+    arguments = ArgumentSchema({"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {
+        "x": ambiguous("anyOf")["anyOf"][0], **doubled("anyOf")["$defs"],
+    }, "required": ["a"], "additionalProperties": {"$ref": "#/$defs/d0"}})  # fmt: skip
+    assert arguments.validate({"a": 1}) == {"a": 1}
+    with pytest.raises(InvalidArguments, match=TOO_MANY):
+        arguments.validate({"a": 1, "b": 1})
 
 
 def test_counting_ends_above_the_limit() -> None:
