@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLIENTS := .venv-clients
 
-.PHONY: serve test check interop torture bench bench-durable bench-http bench-server bench-extensions bench-peers constraints clean
+.PHONY: serve test check interop torture bench bench-durable bench-http bench-server bench-extensions bench-stalls bench-peers constraints clean
 
 serve: $(VENV)/ready
 	$(BIN)/awaken serve
@@ -51,6 +51,10 @@ bench-extensions: $(VENV)/ready
 	$(BIN)/python bench/patterns.py
 	$(BIN)/python bench/policy.py
 	$(BIN)/python bench/telemetry.py
+
+# Hostile bodies up to the limit against every route that takes one: the worst stalls and swellings.
+bench-stalls: $(VENV)/ready
+	$(BIN)/python bench/stalls.py
 
 bench-peers: $(VENV)/ready
 	bash bench/install_peers.sh

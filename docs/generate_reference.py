@@ -467,7 +467,8 @@ OWN_VARIABLES = ("AWAKEN_SERVE_FD",)
 _VARIABLE = re.compile(r"(AWAKEN|AGENT|OPENAI)_[A-Z_]+")
 
 REFUSALS: dict[str, str] = {
-    "body_too_large": "The body is longer than `body_bytes`.",
+    "body_too_large": "The body is longer than `body_bytes`, or has over `body_values` values.",
+    "memory_used_up": "Requests that are under way hold `held_bytes` together; come again later.",
     "body_too_slow": "The body did not come within `body_ms`.",
     "cancel_pending": "The run is told to stop and has not stopped yet; look again.",
     "cancelled": "OpenAI's routes: the run of a chat completion was cancelled.",

@@ -1,9 +1,13 @@
 """Files that clients send: one rule for every protocol, and one way to refuse."""
 
+import base64
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from awaken.contracts.content import Audio, Base64Source, Document, Image, UrlSource
 from awaken.transport import media
@@ -24,6 +28,38 @@ def test_the_kind_is_the_one_named_else_the_media_type_else_the_name_tells() -> 
 def test_a_data_uri_knows_its_own_media_type_best() -> None:
     assert media.linked("data:image/png;base64,aGk%3D", "text/csv") == Image(source=PIXEL)
     assert media.linked("data:,hi", "image/png") == Image(source=PIXEL)
+
+
+ESCAPES = (
+    "%41",
+    "%0A",
+    "%3d",
+    "%",
+    "%2",
+    "%zz",
+    "=",
+    "=3D",
+    "=\n",
+    "a",
+    "\u00e9",
+    "\r\n",
+    " ",
+    "_",
+)
+
+
+@given(st.lists(st.sampled_from(ESCAPES)).map("".join))
+def test_escapes_are_read_as_the_standard_library_reads_them(text: str) -> None:
+    found = media.linked(f"data:text/x,{text}").source
+    assert isinstance(found, Base64Source)
+    assert base64.b64decode(found.data) == unquote_to_bytes(text)
+
+
+@pytest.mark.parametrize("url", ["data:a" + ";b" * 1000 + ",x", "data:,%" + "%zz" * 2000])
+def test_a_data_uri_that_takes_long_to_read_is_refused(url: str) -> None:
+    with pytest.raises(Problem) as caught:
+        media.linked(url)
+    assert (caught.value.status, caught.value.code) == (400, "invalid_file")
 
 
 def test_both_alphabets_are_stored_as_one() -> None:

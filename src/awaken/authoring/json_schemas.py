@@ -9,30 +9,46 @@ from typing import Any
 from awaken.contracts.errors import InvalidSpec
 
 from .refusals import bounded, path_text, refusal
+from .schema_costs import STEPS_MAX, SchemaCost
 
 _MASK = "value"
 _VIOLATIONS_MAX = 20
 _FORMS_MAX = 8
 _BACKTRACK_LIMIT = 10_000
+_PATTERN_BYTES = 256 * 1024
+"""How large a compiled pattern may be."""
+_EXPLAINED_STEPS = 5_000
+"""Up to how many steps all that is wrong is told: each violation costs as much as many steps."""
 
 
 class JsonSchema:
     """A JSON Schema, compiled once.
 
     Raises:
-        InvalidSpec: It is no valid schema, or refers to another document.
+        InvalidSpec: It is no valid schema, too large, or refers to another document.
     """
 
-    __slots__ = ("_validator",)
+    __slots__ = ("_cost", "_validator")
 
     def __init__(self, schema: Any, *, what: str) -> None:
+        if not isinstance(schema, dict):
+            raise InvalidSpec(what=what, problem="it is no object")
+        self._cost = SchemaCost(schema, what=what)
         self._validator = _compiled(schema, what)
 
     def violations(self, value: Any) -> list[str]:
-        """Say what is wrong with a value, and where; an empty list when it fits."""
+        """Say what is wrong with a value, and where; an empty list when it fits.
+
+        A check that would take too many steps is not begun.
+        """
         try:
+            steps = self._cost.bound(value)
+            if steps > STEPS_MAX:
+                return ["a check of the value against its schema would take too many steps"]
             if self._validator.is_valid(value):
                 return []
+            if steps > _EXPLAINED_STEPS and self._cost.steps(value) > _EXPLAINED_STEPS:
+                return ["the value does not fit its schema, and is too large to say where"]
             found = list(self._validator.iter_errors(value))
         except (ValueError, RecursionError) as error:
             return [refusal(error)]
@@ -42,9 +58,8 @@ class JsonSchema:
 def _compiled(schema: Any, what: str) -> Any:
     # Imported when the first schema is compiled, because most programs never do.
     engine = import_module("jsonschema_rs")
-    if not isinstance(schema, dict):
-        raise InvalidSpec(what=what, problem="it is no object")
-    linear, bounded_regex = engine.RegexOptions(), engine.FancyRegexOptions(_BACKTRACK_LIMIT)
+    linear = engine.RegexOptions(_PATTERN_BYTES, _PATTERN_BYTES)
+    bounded_regex = engine.FancyRegexOptions(_BACKTRACK_LIMIT, _PATTERN_BYTES, _PATTERN_BYTES)
     try:
         return engine.validator_for(
             schema, mask=_MASK, retriever=_refuse_to_fetch, pattern_options=linear

@@ -17,6 +17,9 @@ MAX_DEPTH = 64
 MAX_REFERENCES = 256
 """References expanded before the rest is cut: types that all name each other explode otherwise."""
 
+MAX_NODES = 10_000
+"""Subschemas that references may expand to: after them no reference is expanded any more."""
+
 _OF_SCHEMA = frozenset(
     ["additionalProperties", "contains", "else", "if", "not", "propertyNames", "then",
      "unevaluatedItems", "unevaluatedProperties"]
@@ -61,6 +64,7 @@ class _Inliner:
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._references_left = MAX_REFERENCES
+        self._nodes_left = MAX_NODES
         self._depth = 0
 
     def node(self, node: Any, seen: tuple[str, ...]) -> Any:
@@ -69,6 +73,7 @@ class _Inliner:
         if self._depth > MAX_DEPTH:
             return {}
         self._depth += 1
+        self._nodes_left -= 1
         inner = {
             key: self._value(key, value, seen)
             for key, value in node.items()
@@ -93,7 +98,7 @@ class _Inliner:
 
     def _target(self, reference: str, seen: tuple[str, ...]) -> Schema:
         target = self._lookup(reference)
-        if reference in seen or not self._references_left:
+        if reference in seen or not self._references_left or self._nodes_left <= 0:
             return _normalized({"type": target.get("type", "object")})
         self._references_left -= 1
         inner = self.node(target, (*seen, reference))

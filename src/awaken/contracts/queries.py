@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 DEFAULT_LIMIT = 50
 LIMIT_MAX = 200
+PAGE_BYTES = 4 * 1024 * 1024
+"""How much the items of a page may take together; the rest is on the next one."""
 OFFSET_MAX = 2**53 - 1
 """Beyond it nothing can be; cursors come back from outside."""
 
@@ -106,6 +108,25 @@ class Page(Record, Generic[T], frozen=True, kw_only=True):
     def has_more(self) -> bool:
         """Whether another page follows."""
         return self.next_cursor is not None
+
+
+class PageRoom:
+    """How much a page may still hold: its first item always, others as long as they fit in."""
+
+    __slots__ = ("_is_empty", "_left")
+
+    def __init__(self, limit: int = PAGE_BYTES) -> None:
+        self._left = limit
+        self._is_empty = True
+
+    def takes(self, size: int) -> bool:
+        """Whether the page takes the next item; after one that it does not, it is full."""
+        if size > self._left and not self._is_empty:
+            self._left = -1
+            return False
+        self._left -= size
+        self._is_empty = False
+        return True
 
 
 def page_of(items: tuple[T, ...], total: int, query: AnyQuery) -> Page[T]:

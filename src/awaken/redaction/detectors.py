@@ -10,6 +10,8 @@ from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.record import Record
 
 PATTERN_CHARS_MAX = 512
+MATCHES_MAX = 2_000
+"""How many places of one text a detector looks at; with more, the rest of the text is found."""
 SECRETS = "secrets"
 _NAMED = "(?:password|passwd|secret|api[_-]?key|access[_-]?token)"
 _QUOTED = re2.compile(r"\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]")
@@ -20,6 +22,9 @@ PERSONAL = "pii"
 _DIGITS = bytes.maketrans(b"0123456789", bytes(range(10)))
 _DOUBLED = bytes.maketrans(b"0123456789", bytes((0, 2, 4, 6, 8, 1, 3, 5, 7, 9)))
 """What digits count, and what those count that Luhn doubles."""
+
+
+_IBAN_DIGITS = {ord(it): str(int(it, 36)) for it in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
 
 class Finding(Record, frozen=True, kw_only=True):
@@ -44,10 +49,22 @@ class Detector:
     """How long one is at most; without this and `begun` only a whole text can be looked at."""
     sizes: tuple[int, int] = (0, 0)
     """How many characters a real one has, without what may stand between them."""
+    head: Callable[[str], bool] | None = None
+    """Tells from its first four characters what cannot be one."""
+    needs: tuple[str, ...] = ()
+    """Texts of which every one has one: where none of them is, nothing has to be looked for."""
 
     def find(self, text: str, at: int = 0) -> Iterator[Finding]:
-        """Every place where it is, from one on; overlapping ones once."""
-        for first, last in self.spans(text, at):
+        """Every place where it is, from one on; overlapping ones once.
+
+        After too many places that look like one, all the rest of the text counts as found.
+        """
+        if self.needs and not any(it in text for it in self.needs):
+            return
+        for number, (first, last) in enumerate(self.spans(text, at)):
+            if number == MATCHES_MAX:
+                yield Finding(kind=self.kind, start=first, end=len(text))
+                return
             for start, end in self._real_ones(text, first, last):
                 if end > start:
                     yield Finding(kind=self.kind, start=start, end=end)
@@ -63,6 +80,8 @@ class Detector:
             return
         breaks = [*(it for it in range(start, end) if text[it] in _BETWEEN), end]
         for index, first in enumerate((start, *(it + 1 for it in breaks[:-1]))):
+            if not self.begins(text, first):
+                continue
             last = self._real_end(text, first, breaks[index:]) if first >= start else None
             if last is not None:
                 yield first, last
@@ -84,6 +103,10 @@ class Detector:
                 is_whole = self.expression.fullmatch(text[first:last]) is not None
                 return last if is_whole else None
         return None
+
+    def begins(self, text: str, place: int) -> bool:
+        """Whether a real one may begin there."""
+        return self.head is None or self.head(text[place : place + 4])
 
     @property
     def can_stream(self) -> bool:
@@ -153,9 +176,12 @@ def _passes_luhn(text: str) -> bool:
 
 
 def _passes_iban(text: str) -> bool:
-    letters = "".join(text.split()).upper()
-    turned = letters[4:] + letters[:4]
-    return int("".join(str(int(it, 36)) for it in turned)) % 97 == 1
+    letters = text.upper().replace(" ", "")
+    return int((letters[4:] + letters[:4]).translate(_IBAN_DIGITS)) % 97 == 1
+
+
+def _is_iban_head(text: str) -> bool:
+    return text[:2].isalpha() and text[2:].isdigit()
 
 
 def _is_phone(text: str) -> bool:
@@ -168,6 +194,7 @@ class _Real:
 
     test: Callable[[str], bool]
     sizes: tuple[int, int]
+    head: Callable[[str], bool] | None = None
 
 
 _Found = tuple[str, str, str, _Real | None]
@@ -186,7 +213,7 @@ _KNOWN: tuple[_Found, ...] = (
      r"\bxox[abeoprs]-[A-Za-z0-9-]{10,250}",
      r"\bx(?:o(?:x(?:[abeoprs](?:-[A-Za-z0-9-]{0,250})?)?)?)?", None),
     ("secrets.model_key",
-     r"\b(?:sk|rk)-(?:[A-Za-z0-9_-]+-)?[A-Za-z0-9_-]{20,250}",
+     r"\b(?:sk|rk)-[A-Za-z0-9_-]{20,}",
      r"\b[sr](?:k(?:-[A-Za-z0-9_-]*)?)?", None),
     ("secrets.stripe_key",
      r"\b[rsp]k_(?:live|test)_[A-Za-z0-9]{16,250}",
@@ -212,7 +239,7 @@ _KNOWN: tuple[_Found, ...] = (
     ("pii.iban",
      r"\b[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{2,4}){3,8}\b",
      r"\b[A-Z](?:[A-Z](?:[0-9](?:[0-9](?: ?[A-Z0-9]{1,4}){0,8} ?)?)?)?",
-     _Real(_passes_iban, (15, 34))),
+     _Real(_passes_iban, (15, 34), _is_iban_head)),
     ("pii.card",
      # Longer than any card: numbers that stand before one must not cut it off.
      r"\b[0-9](?:[ -]?[0-9]){12,30}\b",
@@ -228,6 +255,21 @@ _KNOWN: tuple[_Found, ...] = (
      _Real(_is_phone, (9, 16))),
 )  # fmt: skip
 
+_NEEDS: dict[str, tuple[str, ...]] = {
+    "secrets.private_key": ("-----BEGIN ",),
+    "secrets.aws_key": ("AKIA", "ASIA"),
+    "secrets.github_token": ("gh", "github_pat_"),
+    "secrets.slack_token": ("xox",),
+    "secrets.model_key": ("sk-", "rk-"),
+    "secrets.stripe_key": ("k_live_", "k_test_"),
+    "secrets.google_key": ("AIza",),
+    "secrets.web_token": ("eyJ",),
+    "secrets.url_password": ("://",),
+    "pii.email": ("@",),
+    "pii.ssn": ("-",),
+    "pii.phone": ("+",),
+}
+
 DETECTORS = {
     kind: Detector(
         kind,
@@ -235,6 +277,8 @@ DETECTORS = {
         real.test if real else None,
         re2.compile(rf"(?:{begun})\z"),
         sizes=real.sizes if real else (0, 0),
+        head=real.head if real else None,
+        needs=_NEEDS.get(kind, ()),
     )
     for kind, text, begun, real in _KNOWN
 }

@@ -1,7 +1,6 @@
 """Taking what was found out of texts and of JSON."""
 
 import unicodedata
-from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import count
 from typing import Any
@@ -13,6 +12,14 @@ from .detectors import DETECTORS, Detector, Finding
 ALL = tuple(DETECTORS.values())
 DEPTH_MAX = 200
 TOO_DEEP = "[too deep]"
+CHARS_MAX = 1_000_000
+"""How much of a text is looked at; the rest counts as found."""
+FOLDED_CHARS_MAX = 300_000
+"""How much is looked at of a text that reads otherwise than it is written."""
+TEXTS_MAX = 2_000
+"""How many texts of one value are looked at one by one, once something was found in it."""
+UNCHECKED = "unchecked"
+"""The kind of what was too much to be looked at."""
 SECRET_NAME = "secrets.assigned"
 
 _NAME = re2.compile(
@@ -20,6 +27,8 @@ _NAME = re2.compile(
     r"private[_-]?key|authorization|credentials?)$"
 )
 """Names of fields whose values are nobody's business."""
+_NAMES = re2.compile(r"(?i)pass|secret|token|key|authorization|credential")
+"""What is in all such names."""
 _NO_SECRET = re2.compile(
     r"(?i)(?:^|[_\-. ])(?:page|next|continuation|cursor|sync|max|min)[_-]token$"
 )
@@ -33,17 +42,14 @@ def findings(text: str, detectors: Iterable[Detector] = ALL, at: int = 0) -> lis
 
     Characters that only look different, and those that nobody sees, hide nothing.
     """
-    chosen = tuple(detectors)
+    chosen, whole = tuple(detectors), text
+    text = text[:CHARS_MAX]
     # Checks of one's own always look at whole texts.
     found = [it for detector in chosen for it in detector.find(text, *((at,) if at else ()))]
-    if not text.isascii():
-        folded, places = folding(text)
-        since = bisect_left(places, at)
-        found += [
-            Finding(kind=it.kind, start=places[it.start], end=places[it.end - 1] + 1)
-            for detector in chosen
-            for it in detector.find(folded, *((since,) if since else ()))
-        ]
+    if len(whole) > CHARS_MAX:
+        found.append(Finding(kind=UNCHECKED, start=CHARS_MAX, end=len(whole)))
+    if not text.isascii() and (table := _fold_table(text)):
+        found += _folded_findings(text, table, chosen, at)
     found.sort(key=lambda it: (it.start, -it.end))
     kept: list[Finding] = []
     for it in found:
@@ -52,6 +58,25 @@ def findings(text: str, detectors: Iterable[Detector] = ALL, at: int = 0) -> lis
         elif it.end > kept[-1].end:
             kept[-1] = Finding(kind=kept[-1].kind, start=kept[-1].start, end=it.end)
     return kept
+
+
+def _folded_findings(
+    text: str, table: dict[int, str], detectors: tuple[Detector, ...], at: int
+) -> list[Finding]:
+    """What is in a text as it is read."""
+    whole, text = text, text[:FOLDED_CHARS_MAX]
+    folded = text.translate(table)
+    if len(folded) > 2 * FOLDED_CHARS_MAX:
+        return [Finding(kind=UNCHECKED, start=at, end=len(whole))]
+    since = len(text[:at].translate(table)) if at else 0
+    found = [it for one in detectors for it in one.find(folded, *((since,) if since else ()))]
+    places = _places(text, table) if found else []
+    mapped = [
+        Finding(kind=it.kind, start=places[it.start], end=places[it.end - 1] + 1) for it in found
+    ]
+    if len(whole) > len(text):
+        mapped.append(Finding(kind=UNCHECKED, start=len(text), end=len(whole)))
+    return mapped
 
 
 def redacted(text: str, detectors: Iterable[Detector] = ALL) -> str:
@@ -69,41 +94,87 @@ def replaced(text: str, found: Iterable[Finding], at: int = 0) -> str:
     return "".join((*parts, text[at:]))
 
 
-def redacted_value(value: Any, detectors: Iterable[Detector] = ALL, depth: int = 0) -> Any:
+def redacted_value(value: Any, detectors: Iterable[Detector] = ALL) -> Any:
     """JSON with every text in it redacted, keys included; the same object when nothing was found.
 
-    What is nested too deep to be looked at is taken out. No entry is lost: keys that would become
-    the same are numbered.
+    What is nested too deep to be looked at is taken out, and so is what comes after too many
+    texts. No entry is lost: keys that would become the same are numbered.
     """
     if isinstance(value, str):
         return redacted(value, detectors)
     if not isinstance(value, dict | list | tuple):
         return value
-    if depth >= DEPTH_MAX:
-        return TOO_DEEP
     chosen = tuple(detectors)
-    made: Any
-    if isinstance(value, dict):
-        made = {}
-        for key, it in value.items():
-            made[_free(redacted_value(key, chosen), made)] = _entry(key, it, chosen, depth + 1)
-    else:
-        made = [redacted_value(it, chosen, depth + 1) for it in value]
-    return value if made == value else made
+    if all(it in ALL for it in chosen) and _is_clean(value, chosen):
+        return value
+    return _Redaction(chosen).value(value, 0)
+
+
+def _is_clean(value: Any, detectors: tuple[Detector, ...]) -> bool:
+    """Whether nothing is in any text of a value, which one look at all of them together tells."""
+    texts: list[str] = []
+    names: list[str] = []
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        below: list[Any] = []
+        for it in level:
+            if isinstance(it, str):
+                texts.append(it)
+            elif isinstance(it, dict):
+                names += map(str, it)
+                below += it.values()
+            elif isinstance(it, list | tuple):
+                below += it
+        level = below
+        if depth >= DEPTH_MAX and level:
+            return False
+    said = "\n".join(names)
+    return not (_NAMES.search(said) or findings("\n".join((said, *texts)), detectors))
+
+
+class _Redaction:
+    """One walk over one value, of so many texts."""
+
+    __slots__ = ("_detectors", "_is_named", "_texts_left")
+
+    def __init__(self, detectors: tuple[Detector, ...]) -> None:
+        self._detectors = detectors
+        self._is_named = any(it.kind == SECRET_NAME for it in detectors)
+        self._texts_left = TEXTS_MAX
+
+    def value(self, value: Any, depth: int) -> Any:
+        if isinstance(value, str):
+            return self._text(value)
+        if not isinstance(value, dict | list | tuple):
+            return value
+        if depth >= DEPTH_MAX:
+            return TOO_DEEP
+        made: Any
+        if isinstance(value, dict):
+            made = {}
+            for key, it in value.items():
+                named = self._text(key) if isinstance(key, str) else key
+                made[_free(named, made)] = self._entry(key, it, depth + 1)
+        else:
+            made = [self.value(it, depth + 1) for it in value]
+        return value if made == value else made
+
+    def _text(self, text: str) -> str:
+        self._texts_left -= 1
+        return redacted(text, self._detectors) if self._texts_left >= 0 else f"[{UNCHECKED}]"
+
+    def _entry(self, key: Any, value: Any, depth: int) -> Any:
+        """A value of a mapping; its name may tell what it is, also what is inside of it."""
+        if self._is_named and isinstance(key, str) and _is_secret(key):
+            return _hidden(value, depth)
+        return self.value(value, depth)
 
 
 def _free(key: Any, taken: dict[Any, Any]) -> Any:
     if key not in taken:
         return key
     return next(name for n in count(2) if (name := f"{key} {n}") not in taken)
-
-
-def _entry(key: Any, value: Any, detectors: tuple[Detector, ...], depth: int) -> Any:
-    """A value of a mapping; its name may tell what it is, also what is inside of it."""
-    is_named = any(it.kind == SECRET_NAME for it in detectors)
-    if is_named and isinstance(key, str) and _is_secret(key):
-        return _hidden(value, depth)
-    return redacted_value(value, detectors, depth)
 
 
 def _is_secret(name: str) -> bool:
@@ -125,15 +196,25 @@ def _hidden(value: Any, depth: int) -> Any:
 
 def folding(text: str) -> tuple[str, list[int]]:
     """A text as it is read, and where each of its characters stands as it is written."""
-    letters: list[str] = []
+    table = _fold_table(text)
+    return text.translate(table), _places(text, table)
+
+
+def _fold_table(text: str) -> dict[int, str]:
+    """How the characters of a text are read that are written otherwise."""
+    readings = ((char, "" if is_unseen(char) else _plain(char)) for char in set(text))
+    return {ord(char): plain for char, plain in readings if plain != char}
+
+
+def _places(text: str, table: dict[int, str]) -> list[int]:
     places: list[int] = []
     for place, char in enumerate(text):
-        if is_unseen(char):
-            continue
-        plain = unicodedata.normalize("NFKC", char)
-        letters.append(plain)
-        places += [place] * len(plain)
-    return "".join(letters), places
+        places += (place,) * len(table.get(ord(char), char))
+    return places
+
+
+def _plain(char: str) -> str:
+    return unicodedata.normalize("NFKC", char)
 
 
 def is_unseen(char: str) -> bool:

@@ -8,6 +8,7 @@ import msgspec
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.secrets import RedactedString
+from awaken.transport.json_bodies import VALUES_MAX
 from awaken.transport.routes import SCOPES, Access, Principal
 
 NOBODY = Principal(id="anonymous", access=frozenset(), tenant_id="(nobody)")
@@ -106,6 +107,10 @@ class ServerLimits(StrictRecord, frozen=True, kw_only=True):
     header_bytes: int = 32 * 1024
     id_chars: int = 256
     """How long an id in a path may be."""
+    body_values: int = VALUES_MAX
+    """How many values (members, items, and all that has them) the JSON of a body may have."""
+    held_bytes: int = 512 * 1024 * 1024
+    """What all requests together may hold: bodies until they are handled, replies until sent."""
     body_ms: int = 30_000
     """How long a client may take to send a body."""
     run_wait_ms: int = 300_000

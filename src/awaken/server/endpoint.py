@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 from collections.abc import Hashable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
@@ -14,6 +13,7 @@ from awaken.contracts.statistics import StatisticsKeeper
 from awaken.contracts.tracing import trace_of
 from awaken.services.view import Desk
 from awaken.transport.asgi import Bytes, Receive, Reply, Scope
+from awaken.transport.documents import VALUE_BYTES, check_document
 from awaken.transport.json_bodies import camel_aliases, decoded, misfit, spelled
 from awaken.transport.problems import Problem, problem_of
 from awaken.transport.routes import Access, ApiRoute, Call, Principal
@@ -22,6 +22,7 @@ from awaken.transport.unknown_fields import unknown_field
 from .auth import LOCAL, Authenticator
 from .config import ServerConfig
 from .exchange import Exchange
+from .memory import Holding, MemoryBudget
 from .observations import Observations
 from .rates import Permits, Rates, retry_after
 from .refusal_log import RefusalLog
@@ -31,7 +32,10 @@ logger = logging.getLogger(__name__)
 
 _ALWAYS_ANSWERED = frozenset({"/health", "/health/live"})
 _FAILED = "%s failed (request %s)"
-_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_COPIES = 3
+"""How often a body is held at most: as it came, joined, and decoded."""
+_SMALL_REPLY = 64 * 1024
+"""Up to how many bytes a reply is sent whatever the others hold."""
 
 
 class Premises:
@@ -53,6 +57,7 @@ class Premises:
         self.statistics = statistics
         self.requests = Permits("requests", limits.requests, limits.requests_per_caller)
         self.streams = Permits("streams", limits.streams, limits.streams_per_caller)
+        self.memory = MemoryBudget(limits.held_bytes)
         self.submits = Rates(limits.submits, desk.clock)
         self.decisions = Rates(limits.decisions, desk.clock)
         self.is_draining = False
@@ -86,10 +91,16 @@ class Endpoint:
         except Problem as problem:
             await self._refusal(problem, exchange)(exchange.scope, receive, exchange.send)
             return
+        holding = Holding(self._premises.memory)
         try:
-            reply = await self._reply(principal, exchange, receive)
+            reply = await self._reply(principal, exchange, receive, holding)
+            # What came of the body is the run's now, or gone.
+            holding.release()
+            if isinstance(reply, Bytes):
+                reply = self._held_reply(reply, exchange, holding)
             await self._send(reply, exchange, receive)
         finally:
+            holding.release()
             if self._is_limited:
                 self._permits.give_back(caller)
 
@@ -115,10 +126,25 @@ class Endpoint:
         finally:
             streams.add(-1)
 
-    async def _reply(self, principal: Principal, exchange: Exchange, receive: Receive) -> Reply:
+    def _held_reply(self, reply: Bytes, exchange: Exchange, holding: Holding) -> Bytes:
+        """The reply, which is held until the client has read it, or why it cannot be."""
+        size = len(reply.body)
+        # Of what was changed the client must hear.
+        if size <= _SMALL_REPLY or self.route.method != "GET":
+            holding.take_anyway(size)
+            return reply
+        try:
+            holding.take(size)
+        except Problem as problem:
+            return self._refusal(problem, exchange)
+        return reply
+
+    async def _reply(
+        self, principal: Principal, exchange: Exchange, receive: Receive, holding: Holding
+    ) -> Reply:
         """What the route says, or why it says nothing."""
         try:
-            return await self._handled(principal, exchange, receive)
+            return await self._handled(principal, exchange, receive, holding)
         except Problem as problem:
             return self._refusal(problem, exchange)
         except AwakenError as error:
@@ -131,13 +157,15 @@ class Endpoint:
             message = "Something went wrong here; the log has more."
             return self._refusal(Problem(500, "internal_error", message), exchange)
 
-    async def _handled(self, principal: Principal, exchange: Exchange, receive: Receive) -> Reply:
+    async def _handled(
+        self, principal: Principal, exchange: Exchange, receive: Receive, holding: Holding
+    ) -> Reply:
         route, premises, scope = self.route, self._premises, exchange.scope
         for value in exchange.path.values():
             check_id(value, premises.config.limits.id_chars)
         query = self._query(scope)
-        body = await self._read(exchange.headers, receive) if route.body is not None else None
         headers = exchange.headers
+        body = await self._read(headers, receive, holding) if route.body is not None else None
         trace = trace_of(headers.get("traceparent"), headers.get("tracestate"))
         call = Call(
             view=premises.desk.view(principal.tenant_id, principal.id, trace),
@@ -173,15 +201,15 @@ class Endpoint:
             raise Problem(400, "invalid_query", "Texts may not contain the zero character.")
         return found
 
-    async def _read(self, headers: Mapping[str, str], receive: Receive) -> Any:
+    async def _read(self, headers: Mapping[str, str], receive: Receive, holding: Holding) -> Any:
         config = self._premises.config
         try:
             async with asyncio.timeout(config.limits.body_ms / 1000):
-                data = await body_of(headers, receive, config.body_bytes)
+                data = await body_of(headers, receive, config.body_bytes, holding)
         except TimeoutError as error:
             raise Problem(408, "body_too_slow", "The body did not come in time.") from error
-        if b"\\u0000" in data and _NUL.search(data):
-            raise Problem(400, "malformed_json", "Texts may not contain the zero character.")
+        values = check_document(data, config.limits.body_values)
+        holding.take(values * VALUE_BYTES)
         if self._body is None:
             return data
         kind = headers.get("content-type", "application/json").partition(";")[0].strip().lower()
@@ -196,11 +224,13 @@ class Endpoint:
             raise misfit(error, self.route.body) from error
 
 
-async def body_of(headers: Mapping[str, str], receive: Receive, limit: int) -> bytes:
-    """The whole body.
+async def body_of(
+    headers: Mapping[str, str], receive: Receive, limit: int, holding: Holding
+) -> bytes:
+    """The whole body, which is held.
 
     Raises:
-        Problem: It is too long, or the client went away.
+        Problem: It is too long, all memory is used up, or the client went away.
     """
     too_long = Problem(413, "body_too_large", f"The body may have {limit} bytes.")
     declared = headers.get("content-length", "")
@@ -215,6 +245,7 @@ async def body_of(headers: Mapping[str, str], receive: Receive, limit: int) -> b
         size += len(parts[-1])
         if size > limit:
             raise too_long
+        holding.take(_COPIES * len(parts[-1]))
         if not message.get("more_body"):
             return b"".join(parts)
 

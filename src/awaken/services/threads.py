@@ -19,6 +19,8 @@ from awaken.contracts.threads import NewestBranch, Thread
 from awaken.runtime.forking import Fork, fork_thread
 from awaken.runtime.plugin_host.input_screens import Seen
 
+from .request_limits import check_history, check_metadata
+
 
 class ThreadEdit(StrictRecord, frozen=True, kw_only=True):
     """Changes to a thread; what is unset stays, None clears, `custom` is merged by key."""
@@ -107,7 +109,9 @@ class ThreadView:
             UnknownAgent: The agent is not registered.
             InvalidTranscript: A tool call in it does not have exactly one result.
             PluginFailed: A screen failed; nothing was written.
+            LimitExceeded: It is too long.
         """
+        check_history(history)
         messages, blocked = self._screen_history(request.agent_id or "", history)
         now = self.now_ms()
         thread = Thread(id=self.new_id(), tenant_id=self.tenant_id).touched(now)
@@ -228,6 +232,7 @@ class ThreadView:
             title=_edited(edit.title, thread.metadata.title),
             custom={**thread.metadata.custom, **edit.custom},
         )
+        check_metadata(metadata)
         changed = msgspec.structs.replace(
             thread,
             resource_id=_edited(edit.resource_id, thread.resource_id),

@@ -12,7 +12,6 @@ from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import (
     AwakenError,
     InvalidResume,
-    LimitExceeded,
     ThreadBusy,
     UnknownAgent,
     UnknownRun,
@@ -44,10 +43,8 @@ from .control import DeliveryOptions, RunControl
 from .decisions import Find, named_decisions
 from .following import EventStream, Following, run_events
 from .remembered import RememberedAnswers
+from .request_limits import check_request
 from .threads import ThreadView, check_cursor
-
-REQUEST_ITEMS_MAX = 1000
-"""How many messages, tools or decisions one request may bring."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,12 +357,7 @@ class TenantView(ThreadView):
         return StartedRun(run_id=said.run_id, thread_id=said.thread_id, stream=stream)
 
     def _owned(self, request: RunRequest) -> RunRequest:
-        for what in ("messages", "frontend_tools", "decisions"):
-            size = len(getattr(request, what))
-            if size > REQUEST_ITEMS_MAX:
-                raise LimitExceeded(
-                    what=f"The number of {what}", size=size, limit=REQUEST_ITEMS_MAX
-                )
+        check_request(request)
         self._check_agent(request.agent_id)
         tenant_id = self.tenant_id or request.tenant_id
         user_id, trace = self.principal_id, request.trace or self.trace

@@ -1,33 +1,45 @@
-"""JSON from outside: decoded into a type, and no deeper than everybody can follow."""
+"""JSON from outside: decoded into a type, and no deeper or larger than everybody can follow."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from .documents import check_document
 from .problems import Problem
 from .unknown_fields import unknown_field
 
-DEPTH_MAX = 100
-"""How deeply a document may be nested, so that every step on its way can follow."""
+VALUES_MAX = 200_000
+"""How many values a document may have, unless the server was told otherwise."""
 
 
 def decoded(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
-    """The document as the decoder's type.
+    """A document that was checked before, as the decoder's type.
 
     Raises:
-        Problem: 400 when it is no JSON or nested too deeply, 422 when it does not fit the type.
+        Problem: 400 when it is no JSON, 422 when it does not fit the type.
     """
     try:
-        value = decoder.decode(data)
-        # Nearly no document has as many brackets: only then a look inside is worth its time.
-        if data.count(b"[") + data.count(b"{") > DEPTH_MAX:
-            _check_depth(msgspec.json.decode(data))
+        return decoder.decode(data)
     except msgspec.ValidationError as error:
         raise misfit(error, decoder.type) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Problem(400, "malformed_json", f"The body is no JSON: {error}") from error
-    return value
+
+
+def decoded_text(text: str) -> Any:
+    """The document inside a text of a body.
+
+    Raises:
+        Problem: 413 or 400, it is larger or deeper than a body may be.
+        msgspec.DecodeError: It is no JSON.
+    """
+    data = text.encode(errors="replace")
+    check_document(data, VALUES_MAX)
+    try:
+        return msgspec.json.decode(data)
+    except RecursionError as error:
+        raise msgspec.DecodeError(str(error)) from error
 
 
 def misfit(error: Exception, type_: Any) -> Problem:
@@ -65,17 +77,3 @@ def camel_aliases(*types: Any) -> dict[str, str]:
         for name, (first, *rest) in heads.items()
         if rest
     }
-
-
-def _check_depth(document: Any) -> None:
-    level = [document]
-    for _ in range(DEPTH_MAX + 1):
-        level = [
-            child
-            for value in level
-            if isinstance(value, dict | list)
-            for child in (value.values() if isinstance(value, dict) else value)
-        ]
-        if not level:
-            return
-    raise Problem(400, "invalid_json", f"The body is nested more than {DEPTH_MAX} deep.")

@@ -1,15 +1,22 @@
 """Files that clients send: from an address or bytes to content, by one rule for all protocols."""
 
 import base64
+import binascii
 import mimetypes
 from collections.abc import Callable, Mapping
 from urllib.parse import unquote_to_bytes
+
+import re2
 
 from awaken.contracts import content
 
 from .problems import Problem
 
 FILE_BYTES_MAX = 32 * 1024 * 1024
+_HEAD_CHARS_MAX = 1_000
+_STRAY_MAX = 1_000
+_STRAY = re2.compile(rb"%(?:[^0-9A-Fa-f]|[0-9A-Fa-f](?:[^0-9A-Fa-f]|\z)|\z)")
+"""A percent sign that begins no escape."""
 _KINDS: Mapping[str, Callable[..., content.ContentBlock]]
 _KINDS = {"image": content.Image, "audio": content.Audio, "video": content.Video}
 
@@ -30,8 +37,10 @@ def linked(
     head, comma, payload = url.removeprefix("data:").partition(",")
     if not url.startswith("data:") or not comma:
         raise _refused("its URL must be http or https, or a whole data URI")
+    if len(head) > _HEAD_CHARS_MAX:
+        raise _refused("its media type is too long")
     own, *options = head.split(";")
-    data = unquote_to_bytes(payload)
+    data = _unescape(payload)
     if "base64" not in options:
         data = base64.b64encode(data)
     text = data.decode("ascii", "replace")
@@ -57,6 +66,19 @@ def inline(
     text = base64.b64encode(found).decode()
     source = content.Base64Source(media_type=media_type, data=text)
     return _block(source, media_type, title, kind)
+
+
+def _unescape(text: str) -> bytes:
+    """The bytes of a percent-encoded text, many times as quick as the standard library's way."""
+    data = text.encode(errors="replace")
+    if b"%" not in data:
+        return data
+    if _STRAY.search(data) is None:
+        # The same escapes as those of mails, with another sign.
+        return binascii.a2b_qp(data.replace(b"=", b"%3D").replace(b"%", b"="))
+    if data.count(b"%") > _STRAY_MAX:
+        raise _refused("it has percent signs that begin no escape")
+    return unquote_to_bytes(text)
 
 
 def _block(

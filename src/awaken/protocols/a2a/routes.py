@@ -1,6 +1,5 @@
 """Every operation in one list, and both transports made from it."""
 
-import re
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from hashlib import sha256
@@ -27,7 +26,7 @@ from .refusals import rest_error, rest_refusal, rpc_error, rpc_refusal
 from .states import Payload
 
 A2A_JSON: Header = (b"content-type", b"application/a2a+json")
-_CAMEL = re.compile("_([a-z])")
+_OPAQUE = ("data", "metadata")
 _RPC = msgspec.json.Decoder(wire.RpcRequest)
 _STREAMS = (ops.stream_message, ops.subscribe)
 
@@ -63,6 +62,8 @@ OPERATIONS = (
     Operation(f"Delete{_CONFIG}", "DELETE", f"{_CONFIGS}/{{id}}", _PUSH, configs.delete_config),
     Operation("GetExtendedAgentCard", "GET", "/extendedAgentCard", wire.Request, extended_card),
 )
+_NAMES = {it.name: it.encode_name for type_ in wire.types() for it in msgspec.structs.fields(type_)}
+"""How the fields of requests are spelled, by how protobuf spells them."""
 METHODS = {operation.name: operation for operation in OPERATIONS}
 
 
@@ -193,6 +194,7 @@ def _camel(given: Any) -> Any:
         return [_camel(item) for item in given]
     if not isinstance(given, dict):
         return given
-    names = {name: _CAMEL.sub(lambda found: found[1].upper(), name) for name in given}
-    opaque = {"data", "metadata"}
-    return {names[it]: given[it] if it in opaque else _camel(given[it]) for it in given}
+    return {
+        _NAMES.get(name, name): value if name in _OPAQUE else _camel(value)
+        for name, value in given.items()
+    }

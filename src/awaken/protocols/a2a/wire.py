@@ -5,12 +5,15 @@ Every field is optional here: all that is wrong is told together.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from msgspec import Meta
 
 from awaken.contracts.errors import UnknownAgent, UnknownRun
 from awaken.contracts.identity import present
 from awaken.contracts.runs import RunRecord
 from awaken.outbound.guard import Outbound
+from awaken.services.request_limits import PARTS_MAX
 from awaken.services.view import TenantView
 from awaken.transport.problems import Problem
 from awaken.transport.routes import Call
@@ -22,7 +25,7 @@ class WireMessage(Wire, frozen=True, kw_only=True):
 
     message_id: str | None = None
     role: str | None = None
-    parts: tuple[Part, ...] | None = None
+    parts: Annotated[tuple[Part, ...], Meta(max_length=PARTS_MAX)] | None = None
     context_id: str | None = None
     task_id: str | None = None
 
@@ -100,17 +103,26 @@ class RpcRequest(Wire, frozen=True, kw_only=True):
     params: Any = None
 
 
+def types() -> tuple[type[Wire], ...]:
+    """Everything that a request consists of."""
+    requests = (TaskRequest, ListTasks, PushConfigName, PushConfig, SendMessage)
+    return (Part, WireMessage, Authentication, Configuration, Request, *requests)
+
+
 Violation = tuple[str, str]
 """A field and what is wrong with it."""
 
 
+VIOLATIONS_MAX = 20
+"""How many of them are told."""
 P = TypeVar("P", bound=Request)
 
 
 class Violations(Problem):
-    """A request with fields that are wrong; names all of them."""
+    """A request with fields that are wrong; names all of them, up to a limit."""
 
     def __init__(self, *violations: Violation) -> None:
+        violations = violations[:VIOLATIONS_MAX]
         said = "; ".join(f"{field}: {problem}" for field, problem in violations)
         super().__init__(400, "INVALID_PARAMS", said)
         self.violations = violations

@@ -14,6 +14,8 @@ from awaken.contracts.permissions import remember_of
 from awaken.contracts.record import Record
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
 from awaken.contracts.tools import EMPTY_PARAMETERS, ToolDescriptor
+from awaken.services.request_limits import HISTORY_MAX, ITEMS_MAX, check_context
+from awaken.transport.json_bodies import decoded_text
 from awaken.transport.media import inline, linked
 
 from .endings import is_client_call
@@ -77,6 +79,9 @@ class ResumeEntry(Record, frozen=True, kw_only=True, rename="camel"):
     payload: Any = None
 
 
+Answers = Annotated[tuple[ResumeEntry, ...], Meta(max_length=ITEMS_MAX)]
+
+
 class RunAgentInput(Record, frozen=True, kw_only=True, rename="camel"):
     """A request to run an agent; `resume` may also be a single answer."""
 
@@ -85,11 +90,11 @@ class RunAgentInput(Record, frozen=True, kw_only=True, rename="camel"):
     protocol_version: Any = None
     """Absent: a client before 1.0, or one that does not say."""
     agent_id: str | None = None
-    messages: tuple[ClientMessage, ...] = ()
+    messages: Annotated[tuple[ClientMessage, ...], Meta(max_length=HISTORY_MAX)] = ()
     state: Any = None
     context: Any = None
-    tools: tuple[ClientTool, ...] | None = None
-    resume: ResumeEntry | tuple[ResumeEntry, ...] | None = None
+    tools: Annotated[tuple[ClientTool, ...], Meta(max_length=ITEMS_MAX)] | None = None
+    resume: ResumeEntry | Answers | None = None
 
     @property
     def is_strict(self) -> bool:
@@ -133,10 +138,11 @@ def frontend_context(body: RunAgentInput) -> tuple[Message, ...]:
         context = _by_description(it for it in context if isinstance(it, dict))
     if isinstance(state, dict) and isinstance(context, dict):
         state = state | context
-    shown = msgspec.json.encode(state or context).decode() if state or context else ""
+    told = msgspec.json.encode(state or context) if state or context else b""
+    shown = check_context(told).decode()
     text = as_blocks(f"<frontend-context>\n{shown}\n</frontend-context>")
-    told = Message(role=Role.SYSTEM, content=text, visibility=Visibility.INTERNAL)
-    return (told,) if shown else ()
+    message = Message(role=Role.SYSTEM, content=text, visibility=Visibility.INTERNAL)
+    return (message,) if shown else ()
 
 
 def decisions(body: RunAgentInput, tickets: Iterable[Ticket]) -> dict[str, ToolCallResume]:
@@ -214,7 +220,7 @@ def _answer(entry: ResumeEntry) -> ToolCallResume:
 def _result(message: ClientMessage) -> ToolCallResume:
     value: Any = stored.text_of(message.blocks)
     with suppress(msgspec.DecodeError):
-        value = msgspec.json.decode(value)
+        value = decoded_text(value)
     failed = {"error": message.error, "content": value}
     return ToolCallResume(decision_id="", result=value if message.error is None else failed)
 

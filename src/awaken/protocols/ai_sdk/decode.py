@@ -20,6 +20,7 @@ from awaken.contracts.permissions import remember_of
 from awaken.contracts.suspension import Asks, DecisionAction, Ticket, ToolCallResume
 from awaken.contracts.ticket_names import find_by_call, find_by_id
 from awaken.contracts.tools import EMPTY_PARAMETERS, ToolDescriptor
+from awaken.services.request_limits import check_context
 from awaken.transport.media import linked
 
 from .wire import UiMessage, UiPart, UiTools
@@ -62,7 +63,8 @@ def context_messages(state: Any) -> tuple[Message, ...]:
     """What the agent should know of the client, hidden from everybody else."""
     if state is None or state == {}:
         return ()
-    text = f"<frontend-context>\n{msgspec.json.encode(state).decode()}\n</frontend-context>"
+    told = check_context(msgspec.json.encode(state)).decode()
+    text = f"<frontend-context>\n{told}\n</frontend-context>"
     hidden = Visibility.INTERNAL
     return (Message(role=Role.SYSTEM, content=as_blocks(text), visibility=hidden),)
 

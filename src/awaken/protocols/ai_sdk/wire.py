@@ -1,10 +1,12 @@
 """What the AI SDK's clients send."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from awaken.contracts.record import Record
+from awaken.services.request_limits import HISTORY_MAX, ITEMS_MAX
 
 
 class UiPart(Record, frozen=True, kw_only=True, rename="camel"):
@@ -40,7 +42,7 @@ class UiTool(Record, frozen=True, kw_only=True):
     parameters: dict[str, Any] | None = None
 
 
-UiTools = tuple[UiTool, ...] | dict[str, UiTool]
+UiTools = Annotated[tuple[UiTool, ...], Meta(max_length=ITEMS_MAX)] | dict[str, UiTool]
 """Tools in a list, or by their names."""
 
 
@@ -52,7 +54,7 @@ class ChatRequest(Record, frozen=True, kw_only=True, rename="camel"):
     agent_id: str | None = None
     thread_id_alias: str | None = msgspec.field(default=None, name="thread_id")
     agent_id_alias: str | None = msgspec.field(default=None, name="agent_id")
-    messages: tuple[UiMessage, ...] = ()
+    messages: Annotated[tuple[UiMessage, ...], Meta(max_length=HISTORY_MAX)] = ()
     trigger: str | None = None
     message_id: str | None = None
     """The message that the client has changed, if it has."""

@@ -1,6 +1,10 @@
 """The event log over HTTP: in pages, and as streams that can be taken up anywhere."""
 
+from itertools import takewhile
+
 from awaken.contracts.events import LoggedEvent
+from awaken.contracts.queries import PageRoom
+from awaken.contracts.sizes import value_bytes
 from awaken.transport.asgi import Reply, as_json
 from awaken.transport.routes import Call
 from awaken.transport.sse import EventStreamReply
@@ -39,7 +43,9 @@ async def stream_run(call: Call) -> Reply:
 
 
 def _page(found: tuple[LoggedEvent, ...], given: LogPaging) -> Reply:
-    items = found[: given.limit]
+    """So many events as were asked for, or as many as a page can hold."""
+    room = PageRoom()
+    items = tuple(takewhile(lambda it: room.takes(value_bytes(it)), found[: given.limit]))
     place = items[-1].seq if items else given.cursor or 0
     page = Listed(items=items, has_more=len(found) > len(items), next_cursor=str(place))
     return as_json(page)

@@ -10,6 +10,7 @@ from awaken.contracts.content import ContentBlock, Text, text_of
 from awaken.contracts.messages import Message, Role, ToolCall, assistant, tool_answer, user
 from awaken.contracts.permissions import remember_of
 from awaken.contracts.suspension import DecisionAction, ToolCallResume
+from awaken.transport.json_bodies import decoded_text
 from awaken.transport.media import inline, linked
 
 from .answer import as_text
@@ -152,7 +153,7 @@ def _fault(error: Any) -> str:
 
 def _call(call_id: str | None, name: str | None, arguments: str | None) -> ToolCall:
     try:
-        decoded = msgspec.json.decode(arguments or "{}")
+        decoded = decoded_text(arguments or "{}")
     except msgspec.DecodeError as error:
         raise bad_request(f"The arguments of call '{call_id}' are no JSON: {error}") from error
     return ToolCall(id=call_id or "", name=name or "", arguments=decoded)

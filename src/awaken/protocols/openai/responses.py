@@ -114,7 +114,7 @@ async def list_input_items(call: Call) -> Reply:
     page = await call.view.messages(run.thread_id, query)
     items = [_input_item(record) for record in page.items] if after is None else []
     ids = [item["id"] for item in items] or [None]
-    listed = {"first_id": ids[0], "last_id": ids[-1], "has_more": False}
+    listed = {"first_id": ids[0], "last_id": ids[-1], "has_more": page.has_more}
     return as_json({"object": "list", "data": items, **listed})
 
 

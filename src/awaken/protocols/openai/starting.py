@@ -9,6 +9,7 @@ its thread in `X-Thread-Id`. Everything is stored, whatever `store` says.
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -32,6 +33,8 @@ from .decode import is_own_call
 from .previous import Previous, last_message
 from .wire import bad_request
 
+RUNS_MAX = 20
+"""How many runs the answers of one request may name; all but one of them are over."""
 Answers = Mapping[str, ToolCallResume]
 """What a client answers, by the ids that it has for calls and approvals."""
 
@@ -86,7 +89,8 @@ async def begin(
         return await _go_on(call, waiting, (outputs, approvals), fresh)
     is_kept = asked.thread_id is None and bool(history)
     if (results and not is_kept) or not (fresh or results):
-        raise bad_request(f"There is nothing new; no call waits for {', '.join(answers) or 'it'}.")
+        named = ", ".join(islice(answers, 5)) or "it"
+        raise bad_request(f"There is nothing new; no call waits for {named}.")
     if is_kept:
         asked = await view.begin_thread(_sound([*history, *results]), asked)
     on = asked.thread_id
@@ -149,6 +153,8 @@ def _output(message: Message) -> ToolCallResume:
 async def _waiting(call: Call, thread: Thread | None, answers: Iterable[str]) -> RunRecord | None:
     """The run that waits: on the thread that is named, else the one that the answers name."""
     named = {name.rpartition("~")[2] for name in answers if "~" in name}
+    if len(named) > RUNS_MAX:
+        raise bad_request(f"The outputs are for more than {RUNS_MAX} responses; send one's.")
     for run_id in named if thread is None else {thread.open_run_id}:
         with suppress(errors.UnknownRun):
             record = await call.view.run(run_id or "")

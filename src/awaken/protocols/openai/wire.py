@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from awaken.contracts.record import Record, always
+from awaken.services.request_limits import HISTORY_MAX, ITEMS_MAX
 from awaken.transport.asgi import Bytes, as_json
 from awaken.transport.problems import Problem
 
@@ -78,7 +79,8 @@ class Item(Record, frozen=True, kw_only=True):
     tool_call_id: str | None = None
 
 
-Input = str | tuple[Item, ...]
+Items = Annotated[tuple[Item, ...], Meta(max_length=HISTORY_MAX + ITEMS_MAX)]
+Input = str | Items
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Limit = Annotated[int, Meta(ge=1)]
 
@@ -115,7 +117,7 @@ class Asking(Record, frozen=True, kw_only=True):
     """What both APIs have."""
 
     model: str
-    tools: tuple[Tool, ...] | None = None
+    tools: Annotated[tuple[Tool, ...], Meta(max_length=ITEMS_MAX)] | None = None
     tool_choice: Any = None
     temperature: float | None = None
     top_p: float | None = None
@@ -139,7 +141,7 @@ class CreateResponse(Asking, frozen=True, kw_only=True):
 class CreateChat(Asking, frozen=True, kw_only=True):
     """The body of `POST /v1/chat/completions`."""
 
-    messages: tuple[Item, ...]
+    messages: Items
     max_tokens: Limit | None = None
     max_completion_tokens: Limit | None = None
     reasoning_effort: Effort | None = None

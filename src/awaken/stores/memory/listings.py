@@ -1,6 +1,7 @@
 """Reading in pages and in order. Nothing here changes anything."""
 
 from bisect import bisect_left, bisect_right
+from itertools import takewhile
 
 from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import CursorExpired
@@ -11,12 +12,14 @@ from awaken.contracts.queries import (
     MessageQuery,
     Order,
     Page,
+    PageRoom,
     RunQuery,
     ThreadQuery,
     VisibilityFilter,
     page_of,
 )
 from awaken.contracts.runs import RunRecord
+from awaken.contracts.sizes import message_bytes
 from awaken.contracts.threads import Thread
 
 from .tables import AppliedCommit, StoredThread, Tables
@@ -55,7 +58,10 @@ def list_messages(thread: StoredThread, thread_id: str, query: MessageQuery) -> 
         found = [seq for seq in found if _fits_message(thread, seq, query)]
     if query.order is Order.DESC:
         found = found[::-1]
-    page = found[query.offset : query.offset + query.limit]
+    room, page = PageRoom(), found[query.offset : query.offset + query.limit]
+    page = [
+        *takewhile(lambda seq: room.takes(message_bytes(thread.messages[seq - 1])), page),
+    ]
     history = list(thread.applied.values())
     items = tuple(
         record_of(

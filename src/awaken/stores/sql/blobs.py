@@ -17,6 +17,8 @@ _LARGE = b"2"
 _SHORT_BYTES = 64
 _SMALL_MAX = 16 * 1024
 _LARGE_MAX = 512 * 1024 * 1024
+_SAMPLED_MIN = 512 * 1024
+_SAMPLE = 64 * 1024
 
 _DICTIONARY_1 = (
     b'{"error":"code":"message":"metadata":{"timed_out":true"failed""suspended"'
@@ -60,6 +62,9 @@ def sealed(data: bytes) -> bytes:
     elif size <= _SMALL_MAX:
         packer = _SMALL_PACKER.copy()
         blob = _SMALL + packer.compress(data) + packer.flush()
+    elif size > _SAMPLED_MIN and len(zlib.compress(data[:_SAMPLE], 1)) > _SAMPLE * 0.6:
+        # Files in base64: to shrink them by a quarter takes longer than everything else.
+        blob = _PLAIN + data
     else:
         blob = _LARGE + zlib.compress(data, 1)
     return blob + zlib.crc32(blob).to_bytes(_CHECKSUM_BYTES, "big")

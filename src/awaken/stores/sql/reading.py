@@ -1,6 +1,6 @@
 """Reading: checkouts, threads, messages, runs, tickets, events. Nothing here changes anything."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import CorruptRecord, CursorExpired
@@ -11,6 +11,7 @@ from awaken.contracts.queries import (
     MessageQuery,
     Order,
     Page,
+    PageRoom,
     RunQuery,
     ThreadQuery,
     VisibilityFilter,
@@ -18,6 +19,7 @@ from awaken.contracts.queries import (
 )
 from awaken.contracts.record import Record
 from awaken.contracts.runs import RunRecord
+from awaken.contracts.sizes import message_bytes
 from awaken.contracts.state import StoredValue
 from awaken.contracts.storage import ToolRecord
 from awaken.contracts.suspension import Ticket
@@ -27,6 +29,8 @@ from . import rows
 from .heads import StoredHead, find_head, run_with, view_of
 from .session import Row, Session
 
+MESSAGE_STEP = 50
+"""How many messages are read at once when they are listed."""
 STEP = 1000
 """How many commits are read at once when events are listed."""
 
@@ -37,7 +41,6 @@ class LoadedThread(Record, frozen=True, kw_only=True):
     head: StoredHead
     known: int
     fresh: tuple[Message, ...]
-    size: int
     state: dict[str, StoredValue]
     run_state: dict[str, StoredValue]
 
@@ -52,12 +55,10 @@ async def load_thread(
     # The caller may have more than this view shows.
     count = min(known(head.no), head.message_count)
     fresh: list[Message] = []
-    size = 0
     if count < head.message_count:
         first, last = rows.place(head.no, count + 1), rows.place(head.no, head.message_count)
         for place, at, body in await session.all("list_messages", first, last):
             fresh.append(_message(thread_id, place, at, body))
-            size += len(body)
     _check_count(thread_id, count + len(fresh), head.message_count)
     scopes: tuple[dict[str, StoredValue], dict[str, StoredValue]] = ({}, {})
     for scope, name, version, data in await session.all("list_state", head.no):
@@ -68,7 +69,6 @@ async def load_thread(
         head=head,
         known=count,
         fresh=tuple(fresh),
-        size=size,
         state=scopes[0],
         run_state=scopes[1],
     )
@@ -97,19 +97,24 @@ async def list_messages(
     first, last = max(query.after or 0, 0) + 1, row[2]
     if query.before is not None:
         last = min(last, query.before - 1)
-    total = max(last - first + 1, 0)
+    room = PageRoom()
     if query.run_id is None and query.visibility is VisibilityFilter.ANY:
         low, high = _window(query, first, last)
-        items = await _records(session, thread_id, row[0], low, high)
-        _check_count(thread_id, len(items), max(high - low + 1, 0))
-        return page_of(_in_order(items, query), total, query)
-    fitting = [
-        record
-        for record in await _records(session, thread_id, row[0], first, last)
-        if _fits(record, query)
-    ]
-    items = list(_in_order(fitting, query))[query.offset : query.offset + query.limit]
-    return page_of(tuple(items), len(fitting), query)
+        items: list[MessageRecord] = []
+        async for record in _records(session, thread_id, row[0], low, high, query.order):
+            if not room.takes(message_bytes(record.message)):
+                break
+            items.append(record)
+        return page_of(tuple(items), max(last - first + 1, 0), query)
+    items, count = [], 0
+    async for record in _records(session, thread_id, row[0], first, last, query.order):
+        if not _fits(record, query):
+            continue
+        is_inside = query.offset <= count < query.offset + query.limit
+        if is_inside and room.takes(message_bytes(record.message)):
+            items.append(record)
+        count += 1
+    return page_of(tuple(items), count, query)
 
 
 async def list_runs(session: Session, query: RunQuery) -> Page[RunRecord]:
@@ -215,22 +220,23 @@ async def list_tool_records(session: Session, run_id: str) -> tuple[ToolRecord, 
 
 
 async def _records(
-    session: Session, thread_id: str, thread_no: int, first: int, last: int
-) -> list[MessageRecord]:
-    if last < first:
-        return []
-    found = await session.all(
-        "list_messages", rows.place(thread_no, first), rows.place(thread_no, last)
-    )
-    return [
-        record_of(
-            _message(thread_id, place, at, body),
-            thread_id=thread_id,
-            seq=rows.number_at(place),
-            created_at=at,
+    session: Session, thread_id: str, thread_no: int, first: int, last: int, order: Order
+) -> AsyncIterator[MessageRecord]:
+    """The messages between two numbers, of which only a few are held at once."""
+    starts = range(first, last + 1, MESSAGE_STEP)
+    for start in starts if order is Order.ASC else reversed(starts):
+        end = min(start + MESSAGE_STEP - 1, last)
+        found = await session.all(
+            "list_messages", rows.place(thread_no, start), rows.place(thread_no, end)
         )
-        for place, at, body in found
-    ]
+        _check_count(thread_id, len(found), end - start + 1)
+        for place, at, body in found if order is Order.ASC else reversed(found):
+            yield record_of(
+                _message(thread_id, place, at, body),
+                thread_id=thread_id,
+                seq=rows.number_at(place),
+                created_at=at,
+            )
 
 
 def _window(query: MessageQuery, first: int, last: int) -> tuple[int, int]:
@@ -240,10 +246,6 @@ def _window(query: MessageQuery, first: int, last: int) -> tuple[int, int]:
         return max(first, high - query.limit + 1), high
     low = first + query.offset
     return low, min(last, low + query.limit - 1)
-
-
-def _in_order(records: list[MessageRecord], query: MessageQuery) -> tuple[MessageRecord, ...]:
-    return tuple(reversed(records)) if query.order is Order.DESC else tuple(records)
 
 
 def _fits(record: MessageRecord, query: MessageQuery) -> bool:

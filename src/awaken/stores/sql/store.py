@@ -96,7 +96,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles):
         if loaded is None:
             return None
         head = loaded.head
-        cache.extend(head.no, loaded.known, loaded.fresh, loaded.size)
+        cache.extend(head.no, loaded.known, loaded.fresh)
         messages: Sequence[Message] = cache.known(head.no)
         if len(messages) != head.message_count:
             # Too large to be kept, or written to meanwhile: this view is the one that counts.
@@ -121,7 +121,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles):
             self._transcripts.drop(no)
         elif encoded.messages:
             before = receipt.message_count - len(encoded.messages)
-            self._transcripts.extend(no, before, commit.messages, sum(map(len, encoded.messages)))
+            self._transcripts.extend(no, before, commit.messages)
         return receipt
 
     async def find_commit(self, commit_id: str, thread_id: str) -> CommitReceipt | None:

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from awaken.contracts.messages import Message
+from awaken.contracts.sizes import message_bytes
 
-CACHE_BYTES = 4 * 1024 * 1024
-"""How much may be kept, measured as it is stored; a thread that alone is larger is not kept."""
+CACHE_BYTES = 16 * 1024 * 1024
+"""How much may be kept, measured as it is held; a thread that alone is larger is not kept."""
 
 
 class _Kept:
@@ -42,7 +43,7 @@ class TranscriptCache:
             self._kept.move_to_end(thread_no)
         return kept.messages
 
-    def extend(self, thread_no: int, after: int, messages: Sequence[Message], size: int) -> None:
+    def extend(self, thread_no: int, after: int, messages: Sequence[Message]) -> None:
         """Keep messages that come after the first `after`; of no use, they are left out."""
         kept = self._kept.get(thread_no)
         if kept is None:
@@ -51,6 +52,7 @@ class TranscriptCache:
             kept = self._kept[thread_no] = _Kept()
         if len(kept.messages) != after:
             return
+        size = sum(map(message_bytes, messages))
         kept.messages.extend(messages)
         kept.size += size
         self._size += size

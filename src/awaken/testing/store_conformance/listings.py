@@ -3,10 +3,13 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+import msgspec
+
 from awaken.contracts.errors import CursorInvalid
 from awaken.contracts.messages import MessageMetadata, Visibility
 from awaken.contracts.queries import (
     LIMIT_MAX,
+    PAGE_BYTES,
     MessageQuery,
     Order,
     Page,
@@ -243,6 +246,33 @@ async def _at(query: Q, cursor: str) -> Q:
     return at_cursor(query, cursor)
 
 
+async def a_page_of_messages_is_bounded_by_bytes(store: Store) -> None:
+    """Messages that are large together come on several pages, each once; one is always there."""
+    sizes = (PAGE_BYTES // 3, 5, PAGE_BYTES // 2, PAGE_BYTES // 3, 2 * PAGE_BYTES, 5)
+    messages = tuple(said(f"m-{n}", "x" * size) for n, size in enumerate(sizes, 1))
+    await Writer(store).commit(messages=messages, run=run(status=DONE))
+    shown = VisibilityFilter.EXTERNAL
+    for filtered in (MessageQuery(), MessageQuery(visibility=shown)):
+        forwards = await _pages(store, filtered)
+        assert forwards == [[1, 2, 3], [4], [5], [6]]
+        backwards = await _pages(store, msgspec.structs.replace(filtered, order=Order.DESC))
+        assert backwards == [[6], [5], [4, 3, 2], [1]]
+        page = await store.list_messages(THREAD, filtered)
+        assert (page.total, page.has_more) == (6, True)
+        rest = msgspec.structs.replace(filtered, after=4, limit=1)
+        assert [it.seq for it in (await store.list_messages(THREAD, rest)).items] == [5]
+
+
+async def _pages(store: Store, query: MessageQuery) -> list[list[int]]:
+    found: list[list[int]] = []
+    while True:
+        page = await store.list_messages(THREAD, query)
+        found.append([it.seq for it in page.items])
+        if page.next_cursor is None:
+            return found
+        query = at_cursor(query, page.next_cursor)
+
+
 async def _walk(read: Callable[[Q], Awaitable[Page[T]]], query: Q) -> list[T]:
     """Read all pages forwards, and see that the way back shows the same pages."""
     pages = [await read(query)]
@@ -266,6 +296,7 @@ CHECKS = (
     children_are_listed_with_their_runs,
     messages_are_numbered_from_one,
     messages_are_filtered_and_ordered,
+    a_page_of_messages_is_bounded_by_bytes,
     runs_are_filtered_and_ordered,
     totals_count_what_fits_not_what_is_shown,
     limits_are_clamped,

@@ -1,0 +1,247 @@
+"""How much work a JSON Schema from outside makes, counted before the work is done.
+
+A validator expands references while it runs, so a schema of one kilobyte can ask for more steps
+than any machine has time for, and native code cannot be interrupted. The count here is made with
+each pair of a subschema and a value looked at once, however often the validator would meet it.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from awaken.contracts.errors import InvalidSpec
+
+NODES_MAX = 10_000
+"""How many values a schema may consist of; a pattern counts as many."""
+STEPS_MAX = 5_000_000
+"""How many subschemas may be applied to the parts of one value."""
+PATTERN_NODES = 100
+
+_PAIRS_MAX = 50_000
+_CHARS_PER_STEP = 256
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_SAME_VALUE = ("not", "if", "then", "else")
+_SAME_VALUE_LISTS = ("allOf", "anyOf", "oneOf")
+_SAME_VALUE_NAMED = ("dependentSchemas", "dependencies")
+_EACH_MEMBER = ("additionalProperties", "unevaluatedProperties", "propertyNames")
+_EACH_ITEM = ("items", "additionalItems", "unevaluatedItems", "contains", "prefixItems")
+_NAMED = ("properties", "patternProperties")
+_REPEATING = ("unevaluatedProperties", "unevaluatedItems")
+
+
+def count_nodes(document: Any, limit: int) -> int:
+    """How many values a schema consists of; counting ends above the limit."""
+    count, waiting = 0, [document]
+    while waiting and count <= limit:
+        value = waiting.pop()
+        count += 1
+        if isinstance(value, dict):
+            if "pattern" in value:
+                count += PATTERN_NODES
+            if isinstance(named := value.get("patternProperties"), dict):
+                count += PATTERN_NODES * len(named)
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, str):
+            count += len(value) // _CHARS_PER_STEP
+    return count
+
+
+def count_values(value: Any, limit: float) -> int:
+    """How much there is of a value; counting ends above the limit."""
+    count, waiting = 0, [value]
+    while waiting and count <= limit:
+        it = waiting.pop()
+        count += _weight(it)
+        if isinstance(it, dict):
+            waiting += it.values()
+        elif isinstance(it, list | tuple):
+            waiting += it
+    return count
+
+
+class SchemaCost:
+    """What it takes to check values against one schema.
+
+    Raises:
+        InvalidSpec: It is too large, refers to what is not in it, or applies itself to the same
+            value without end.
+    """
+
+    __slots__ = ("_anchors", "_expanded", "_root")
+
+    def __init__(self, schema: Any, *, what: str) -> None:
+        if count_nodes(schema, NODES_MAX) > NODES_MAX:
+            raise InvalidSpec(what=what, problem=f"it has more than {NODES_MAX} parts")
+        self._root = schema
+        self._anchors: dict[str, Any] = {}
+        try:
+            self._index(what)
+            self._expanded = self._expand(schema, {}, [], what)
+        except RecursionError as error:
+            raise InvalidSpec(what=what, problem="it is nested too deeply") from error
+
+    def bound(self, value: Any) -> int:
+        """How many steps a check of a value takes at most, roughly; above the limit, unknown."""
+        if self._expanded is not None:
+            rough = self._expanded * count_values(value, STEPS_MAX / self._expanded)
+            if rough <= STEPS_MAX:
+                return rough
+        return self.steps(value)
+
+    def steps(self, value: Any) -> int:
+        """How many steps a check of a value takes; above the limit, unknown."""
+        return self._count(self._root, value, {})
+
+    def _index(self, what: str) -> None:
+        """Find what references can name, and refuse documents inside the document."""
+        waiting, seen = [self._root], set()
+        while waiting:
+            node = waiting.pop()
+            if not isinstance(node, dict) or id(node) in seen:
+                continue
+            seen.add(id(node))
+            own = node.get("$id")
+            if node is not self._root and isinstance(own, str) and not own.startswith("#"):
+                raise InvalidSpec(what=what, problem="a part of it has an '$id' of its own")
+            for name in ("$anchor", "$dynamicAnchor"):
+                if isinstance(node.get(name), str):
+                    self._anchors[node[name]] = node
+            if isinstance(own, str) and own.startswith("#"):
+                self._anchors[own[1:]] = node
+            waiting += (sub for sub, _ in _parts(node))
+            for name in ("$defs", "definitions"):
+                if isinstance(node.get(name), dict):
+                    waiting += node[name].values()
+
+    def _targets(self, node: dict[str, Any]) -> Iterator[Any]:
+        for name in _REFERENCES:
+            if isinstance(reference := node.get(name), str):
+                yield self._target(reference)
+
+    def _target(self, reference: str) -> Any:
+        own = self._root.get("$id")
+        base, _, fragment = reference.partition("#")
+        if base and base != (own or "").partition("#")[0]:
+            # It is not in this document; the validator refuses it.
+            return None
+        if not fragment:
+            return self._root
+        if not fragment.startswith("/"):
+            return self._anchors.get(fragment)
+        found = self._root
+        for part in fragment.split("/")[1:]:
+            name = _unescape(part)
+            if isinstance(found, list):
+                found = found[int(name)] if name.isdecimal() and int(name) < len(found) else None
+            else:
+                found = found.get(name) if isinstance(found, dict) else None
+        return found
+
+    def _expand(
+        self, node: Any, known: dict[int, int | None], open_: list[tuple[int, bool]], what: str
+    ) -> int | None:
+        """How many subschemas there are with every reference expanded; None when without end.
+
+        `open_` are the nodes above, each with whether the way on from it goes into the value.
+        """
+        if not isinstance(node, dict):
+            return 1
+        above = [place for place, (it, _) in enumerate(open_) if it == id(node)]
+        if above:
+            if not any(is_inner for _, is_inner in open_[above[-1] :]):
+                problem = "it refers to itself without looking into the value"
+                raise InvalidSpec(what=what, problem=problem)
+            return None
+        if id(node) in known:
+            return known[id(node)]
+        total: int | None = _own_steps(node)
+        subs = [*_parts(node), *((target, False) for target in self._targets(node))]
+        for sub, is_inner in subs:
+            more = self._expand(sub, known, [*open_, (id(node), is_inner)], what)
+            total = None if more is None or total is None else min(total + more, STEPS_MAX + 1)
+        known[id(node)] = total
+        return total
+
+    def _count(self, node: Any, value: Any, known: dict[tuple[int, int], int]) -> int:
+        if not isinstance(node, dict):
+            return 1
+        pair = (id(node), id(value))
+        found = known.get(pair)
+        if found is not None:
+            return found
+        if len(known) >= _PAIRS_MAX:
+            return STEPS_MAX + 1
+        known[pair] = 0
+        total = _own_steps(node) * _weight(value)
+        for sub, part in (*_applied(node, value), *((it, value) for it in self._targets(node))):
+            total += self._count(sub, part, known)
+            if total > STEPS_MAX:
+                break
+        if any(name in node for name in _REPEATING):
+            total *= 2
+        known[pair] = total
+        return total
+
+
+def _own_steps(node: dict[str, Any]) -> int:
+    """The steps that a subschema takes by itself."""
+    steps = 1
+    if isinstance(listed := node.get("enum"), list):
+        steps += len(listed)
+    if isinstance(pattern := node.get("pattern"), str):
+        steps += len(pattern)
+    if isinstance(named := node.get("patternProperties"), dict):
+        steps += sum(len(pattern) for pattern in named)
+    return steps
+
+
+def _parts(node: dict[str, Any]) -> Iterator[tuple[Any, bool]]:
+    """The subschemas of a schema, and whether each is for a part of the value."""
+    for names, is_inner in ((_SAME_VALUE, False), (_EACH_MEMBER, True), (_EACH_ITEM, True)):
+        for name in names:
+            sub = node.get(name)
+            for it in sub if isinstance(sub, list) else (sub,):
+                if isinstance(it, dict):
+                    yield it, is_inner
+    for name in _SAME_VALUE_LISTS:
+        yield from ((it, False) for it in _members(node.get(name)))
+    for name in _SAME_VALUE_NAMED:
+        yield from ((it, False) for it in _members(node.get(name)))
+    for name in _NAMED:
+        yield from ((it, True) for it in _members(node.get(name)))
+
+
+def _applied(node: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
+    """Which subschema a schema applies to which part of a value, or to the whole."""
+    yield from ((node[name], value) for name in _SAME_VALUE if name in node)
+    for name in (*_SAME_VALUE_LISTS, *_SAME_VALUE_NAMED):
+        yield from ((it, value) for it in _members(node.get(name)))
+    if isinstance(value, dict):
+        named = node.get("properties")
+        named = named if isinstance(named, dict) else {}
+        yield from ((sub, value[key]) for key, sub in named.items() if key in value)
+        others = node.get("additionalProperties")
+        yield from ((others, part) for key, part in value.items() if key not in named)
+        everywhere = [*_members(node.get("patternProperties"))]
+        everywhere += (node[name] for name in _EACH_MEMBER[1:] if name in node)
+        yield from ((it, part) for it in everywhere for part in value.values())
+    elif isinstance(value, list | tuple):
+        for name in _EACH_ITEM:
+            sub = node.get(name)
+            subs = sub if isinstance(sub, list) else [sub]
+            yield from ((it, part) for it in subs if isinstance(it, dict) for part in value)
+
+
+def _members(given: Any) -> Iterable[Any]:
+    if isinstance(given, dict):
+        return list(given.values())
+    return given if isinstance(given, list) else ()
+
+
+def _weight(value: Any) -> int:
+    return 1 + len(value) // _CHARS_PER_STEP if isinstance(value, str) else 1
+
+
+def _unescape(part: str) -> str:
+    return part.replace("~1", "/").replace("~0", "~")

@@ -1,0 +1,90 @@
+"""How much one request may ask a run to take in; counted before anything is done with it."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from awaken.authoring.schema_costs import NODES_MAX, count_nodes
+from awaken.contracts.content import Text
+from awaken.contracts.errors import InvalidInput, LimitExceeded
+from awaken.contracts.messages import Message
+from awaken.contracts.runs import RunRequest
+from awaken.contracts.threads import ThreadMetadata
+
+ITEMS_MAX = 1_000
+"""How many messages, client's tools or decisions a request may have."""
+PARTS_MAX = 2_000
+"""How many parts its messages may have together."""
+TEXT_CHARS_MAX = 2_000_000
+"""How much text its messages may have together; files are not counted."""
+CONTEXT_BYTES_MAX = 1024 * 1024
+"""How much a client may tell the model about what it shows."""
+METADATA_BYTES_MAX = 64 * 1024
+"""How much title and custom fields of a thread may take together: every listing has them."""
+HISTORY_MAX = 5_000
+"""How many messages a thread may begin with."""
+
+
+def check_request(request: RunRequest) -> None:
+    """Refuse a request that is too much at once.
+
+    Raises:
+        LimitExceeded: Naming what there is too much of.
+    """
+    for what in ("messages", "frontend_tools", "decisions"):
+        _check(f"The number of {what}", len(getattr(request, what)), ITEMS_MAX)
+    check_content(request.messages)
+    if request.frontend_tools:
+        schemas = [tool.parameters for tool in request.frontend_tools]
+        size = count_nodes(schemas, NODES_MAX)
+        _check("The size of the schemas of frontend_tools", size, NODES_MAX)
+
+
+def check_context(data: bytes) -> bytes:
+    """Refuse more than a client should tell the model about itself.
+
+    Raises:
+        LimitExceeded: It is too long.
+    """
+    _check("The number of bytes of state and context", len(data), CONTEXT_BYTES_MAX)
+    return data
+
+
+def check_history(messages: Sequence[Message]) -> None:
+    """Refuse a history that is too much for one thread to begin with.
+
+    Raises:
+        LimitExceeded: Naming what there is too much of.
+    """
+    _check("The number of messages", len(messages), HISTORY_MAX)
+
+
+def check_content(messages: Sequence[Message]) -> None:
+    """Refuse messages with too many parts or too much text.
+
+    Raises:
+        LimitExceeded: Naming what there is too much of.
+    """
+    _check("The number of parts", sum(len(it.content) for it in messages), PARTS_MAX)
+    blocks = (block for it in messages for block in it.content)
+    size = sum(len(block.text) for block in blocks if isinstance(block, Text))
+    _check("The number of characters", size, TEXT_CHARS_MAX)
+
+
+def check_metadata(metadata: ThreadMetadata) -> None:
+    """Refuse more than a thread should be labelled with.
+
+    Raises:
+        LimitExceeded: Title and custom fields are too large together.
+        InvalidInput: They have no JSON form.
+    """
+    try:
+        size = len(msgspec.json.encode(metadata))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(what="The metadata of the thread", problem=str(error)) from error
+    _check("The metadata of the thread", size, METADATA_BYTES_MAX)
+
+
+def _check(what: str, size: int, limit: int) -> None:
+    if size > limit:
+        raise LimitExceeded(what=what, size=size, limit=limit)
