@@ -6,6 +6,7 @@ Processes share a store; one of them is dead and has a thread, or executes a sib
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,15 @@ import pytest
 from awaken import Agent, AgentRuntime, ToolContext, tool
 from awaken.buses.memory import MemoryBus
 from awaken.contracts.dispatch import DispatchStatus
-from awaken.contracts.errors import AlreadyDecided
+from awaken.contracts.errors import AlreadyDecided, StoreUnavailable
 from awaken.contracts.events import RunFinish
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd
+from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
 from awaken.contracts.messages import Role
 from awaken.contracts.queries import DispatchQuery
+from awaken.contracts.storage import Commit, CommitReceipt
 from awaken.contracts.suspension import DecisionAction, ToolCallResume
-from awaken.testing import ScriptedModel, ToolCalls
+from awaken.stores.memory import MemoryStore
+from awaken.testing import LoopClock, ScriptedModel, ToolCalls
 
 from .mortal import HASTY, STEADY, on_shared_stores
 from .nodes import Node, TruthStore, settled
@@ -258,5 +261,63 @@ def test_a_run_that_ends_before_it_hears_of_its_cancel_ends_as_cancelled() -> No
         assert record.termination == Cancelled(cause="user")
         ends = [it.event for it in await truth.list_events("t") if isinstance(it.event, RunFinish)]
         assert [it.termination for it in ends] == [Cancelled(cause="user")]
+
+    simulated(scenario)
+
+
+# --- a run ends in one commit ---
+
+
+class Crowded(MemoryStore):
+    """A slow store; whoever flushes beside the run waits for its turn behind the first commit."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=LoopClock())
+        self.commits: list[Commit] = []
+        self.beside: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self.fails_at: int | None = None
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def commit(self, commit: Commit) -> CommitReceipt:
+        if self.beside is not None and not self.tasks:
+            # One has the turn when the run comes to its end, the other one is next.
+            self.tasks = [asyncio.create_task(self.beside()) for _ in range(2)]
+        await asyncio.sleep(1)
+        if len(self.commits) == self.fails_at:
+            self.fails_at = None
+            raise StoreUnavailable(store=self.name, problem="it is away")
+        receipt = await super().commit(commit)
+        self.commits.append(commit)
+        return receipt
+
+
+@pytest.mark.parametrize("fails_at", [None, 1, 2, 3])
+def test_whoever_flushes_beside_a_run_that_ends_does_not_take_its_last_event_along(
+    fails_at: int | None,
+) -> None:
+    async def scenario() -> None:
+        store = Crowded()
+        store.fails_at = fails_at
+        agent = Agent("agent", model=ScriptedModel(["done"]))
+        async with AgentRuntime([agent], store=store, clock=LoopClock()) as runtime:
+            engine = runtime._engine
+
+            async def flush() -> None:
+                active = engine.active.of_thread("t")
+                assert active is not None
+                assert active.run is not None
+                with suppress(StoreUnavailable):
+                    await active.run.flush()
+
+            store.beside = flush
+            with suppress(StoreUnavailable):
+                await runtime.run("agent", "go", thread_id="t")
+            await asyncio.gather(*store.tasks)
+        ends = [it for it in store.commits if any(isinstance(e, RunFinish) for e in it.events)]
+        assert all(it.run is not None and it.run.status is RunStatus.DONE for it in ends)
+        assert len(ends) <= 1
+        record = (await store.checkout("t")).latest_run  # type: ignore[union-attr]
+        assert record is not None
+        assert (record.status is RunStatus.DONE) is bool(ends)
 
     simulated(scenario)
