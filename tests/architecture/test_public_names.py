@@ -112,7 +112,14 @@ STORE_METHODS = {
         "load_thread",
         "save_thread",
     ],
-    RunStore: ["find_ticket", "list_run_tickets", "list_runs", "list_tickets", "load_run"],
+    RunStore: [
+        "decide",
+        "find_ticket",
+        "list_run_tickets",
+        "list_runs",
+        "list_tickets",
+        "load_run",
+    ],
     EventStore: [
         "delete_outbox",
         "list_dead_outbox",

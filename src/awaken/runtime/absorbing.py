@@ -11,8 +11,7 @@ from awaken.contracts.errors import UsageError
 from awaken.contracts.loop_state import PENDING_MESSAGES
 from awaken.contracts.messages import Message
 
-from .delivery import undecided
-from .resume import accept_decided, take_decisions
+from .resume import accept_decided, take_decisions, undecided
 from .run import Run
 
 

@@ -1,6 +1,6 @@
 """What has to be done with a claimed dispatch, from what the store knows of its thread."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -11,8 +11,10 @@ from awaken.contracts.identity import present
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.storage import Checkout
-from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.tasks import ORPHANED, SUB_AGENT
+
+from .resume import undecided
 
 Decision = tuple[str, ToolCallResume]
 
@@ -88,16 +90,6 @@ def delivery_of(
         lost = Failed(message="the process that executed the task is gone", code=ORPHANED)
         return End(lost, Release(), has_begun=True)
     return _delivered(_with_undecided(dispatch, checkout), open_run)
-
-
-def undecided(dispatch: RunDispatch, tickets: Iterable[Ticket]) -> tuple[Decision, ...]:
-    """The decisions of a dispatch that are not at their tickets: earlier versions queued them only.
-
-    All others were taken when they were queued; what became of their tickets since then, the
-    tickets say.
-    """
-    opened = {ticket.ticket_id for ticket in tickets if ticket.decision is None}
-    return tuple(it for it in dispatch.request.decisions if it[0] in opened)
 
 
 def _with_undecided(dispatch: RunDispatch, checkout: Checkout | None) -> RunDispatch:

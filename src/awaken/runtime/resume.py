@@ -10,6 +10,7 @@ import msgspec
 
 from awaken.authoring.json_schemas import JsonSchema
 from awaken.authoring.refusals import bounded
+from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import AlreadyDecided, InvalidInput, UnknownTicket
 from awaken.contracts.lifecycle import TicketStatus
 from awaken.contracts.loop_state import TOOL_CALL_STATES
@@ -142,6 +143,18 @@ def _accept(run: Run, decided: Ticket) -> None:
     run.hooked = run.hooked - {decided.call_id}
     run.state.update(TOOL_CALL_STATES, (ToolCallState.of(decided),))
     run.inbox.bell.ring()
+
+
+def undecided(
+    dispatch: RunDispatch, tickets: Iterable[Ticket]
+) -> tuple[tuple[str, ToolCallResume], ...]:
+    """The decisions of a dispatch that are not at their tickets: earlier versions queued them only.
+
+    All others were taken when they were queued; what became of their tickets since then, the
+    tickets say.
+    """
+    opened = {ticket.ticket_id for ticket in tickets if ticket.decision is None}
+    return tuple(it for it in dispatch.request.decisions if it[0] in opened)
 
 
 def has_decided(run: Run) -> bool:
