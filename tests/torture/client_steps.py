@@ -12,6 +12,7 @@ from awaken import AgentRuntime
 from awaken.contracts.errors import UnknownRun
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.runs import RunRecord, RunResult
+from awaken.contracts.suspension import Asks
 
 from .agents import Door
 from .runtime_worlds import World, quiet
@@ -89,7 +90,9 @@ async def decide(
     for call_id in call_ids:
         for ticket in await runtime.tickets(THREAD):
             if ticket.call_id == call_id:
-                await runtime.decide(ticket.ticket_id, result=f"yes to {call_id}")
+                is_permission = ticket.asked is Asks.PERMISSION
+                said = "yes" if is_permission else f"yes to {call_id}"
+                await runtime.decide(ticket.ticket_id, result=said)
                 world.ack("decided", ticket.ticket_id)
         if worker is not None:
             # One after the other, so that every play of it has the same turns.
