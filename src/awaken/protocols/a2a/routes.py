@@ -179,7 +179,7 @@ def _check_headers(call: Call) -> None:
 
 
 def _method(body: wire.RpcRequest) -> tuple[Operation, wire.Request]:
-    operation = METHODS.get(str(body.method))
+    operation = METHODS.get(body.method) if isinstance(body.method, str) else None
     if operation is None:
         raise Problem(404, "METHOD_NOT_FOUND", f"The methods are {', '.join(METHODS)}.")
     try:
