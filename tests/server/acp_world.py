@@ -10,6 +10,7 @@ from acp.client.connection import ClientSideConnection
 from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
 
 from awaken import AgentRuntime
+from awaken.bootstrap.session_servers import session_servers_of
 from awaken.protocols.acp.sessions import Sessions
 from awaken.protocols.acp.stdio import serve
 
@@ -75,7 +76,7 @@ async def editing(
                 on_drain()
             await runtime.drain(5000)
 
-        sessions = Sessions(runtime.view("local"), None, "0", runtime.session_servers().open)
+        sessions = Sessions(runtime.view("local"), None, "0", session_servers_of(runtime).open)
         serving = asyncio.create_task(serve(sessions, streams, drain))
         reader, writer = await asyncio.open_connection(sock=right)
         client = ClientSideConnection(editor, writer, reader)

@@ -75,7 +75,6 @@ from .stores import opened_store, profiles_of
 from .thread_calls import ThreadCalls
 
 if TYPE_CHECKING:
-    from awaken.bootstrap.session_servers import SessionServers
     from awaken.server.app import ServerApp
     from awaken.server.config import ServerConfig
 
@@ -174,6 +173,8 @@ class AgentRuntime(ThreadCalls):
             ),
             self._node.leases,
         )
+        self.session_tools = self._engine.services.session_tools
+        """What sessions of clients offer to their own runs, while they are open."""
         self._control = RunControl(self._engine, self._node.mailbox, self._have_worked)
         following = Following(self._engine, self._control, self._node.bus, config.poll_ms)
         self._busy = BusyThreads(self._engine, self._control, following)
@@ -258,13 +259,6 @@ class AgentRuntime(ThreadCalls):
     def view(self, principal_id: str) -> TenantView:
         """Everything as one caller sees it, for protocols that are served over a pipe."""
         return self._desk.view(None, principal_id)
-
-    def session_servers(self) -> "SessionServers":
-        """Opens MCP servers for sessions of clients on this machine, for protocols over a pipe."""
-        module = importlib.import_module("awaken.bootstrap.session_servers")
-        services = self._engine.services
-        servers: SessionServers = module.SessionServers(services.session_tools, services.ids)
-        return servers
 
     async def drain(self, timeout_ms: int) -> None:
         """Begin nothing new, and let what executes here end, but no longer than this.

@@ -13,6 +13,9 @@ from awaken.extensions.mcp.config import Http, McpServer, Stdio
 from awaken.extensions.mcp.plugin import McpPlugin
 from awaken.extensions.mcp.status import ServerState
 from awaken.runtime.session_tools import OpenSessions
+from awaken.runtime.system import Uuid7Source
+
+from .agent_runtime import AgentRuntime
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +80,11 @@ class SessionServers:
             await session.close()
             raise
         return session
+
+
+def session_servers_of(runtime: AgentRuntime) -> SessionServers:
+    """Opens servers for sessions with a runtime, for protocols that are served over a pipe."""
+    return SessionServers(runtime.session_tools, Uuid7Source())
 
 
 def _config(server: SessionServer) -> McpServer:

@@ -6,6 +6,7 @@ from typing import Annotated, TextIO
 import typer
 
 from awaken import __version__
+from awaken.bootstrap.session_servers import session_servers_of
 from awaken.protocols.acp.sessions import Sessions
 from awaken.protocols.acp.stdio import claimed_stdout, serve, stdio_streams
 
@@ -39,6 +40,6 @@ def acp(
 
 async def _serve(served: Served, agent_id: str | None, drain_ms: int, output: TextIO) -> None:
     async with served.runtime as runtime:
-        open_tools = runtime.session_servers().open
+        open_tools = session_servers_of(runtime).open
         sessions = Sessions(runtime.view("local"), agent_id, __version__, open_tools)
         await serve(sessions, await stdio_streams(output), lambda: runtime.drain(drain_ms))

@@ -2,15 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
-from awaken.authoring.pydantic_models import encode_model
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import (
-    AwakenError,
     InvalidResume,
     ThreadBusy,
     UnknownAgent,
@@ -42,6 +39,7 @@ from .busy_threads import BUSY, BusyThreads
 from .control import DeliveryOptions, RunControl
 from .decisions import Find, named_decisions
 from .following import EventStream, Following, run_events
+from .outputs import AgentOutputs
 from .remembered import RememberedAnswers
 from .request_limits import check_request
 from .threads import ThreadView, check_cursor
@@ -90,7 +88,7 @@ class StartedRun:
 class TenantView(ThreadView):
     """The use cases of one tenant. Foreign objects are unknown here, whoever names them."""
 
-    __slots__ = ("_control", "_desk", "principal_id", "remembered", "trace")
+    __slots__ = ("_control", "_desk", "outputs", "principal_id", "remembered", "trace")
 
     def __init__(
         self,
@@ -107,6 +105,8 @@ class TenantView(ThreadView):
         self._control = desk.control
         self.remembered = RememberedAnswers(desk.store, desk.profile, desk.clock, tenant_id)
         """What was decided for later calls as well: to be listed, and to be taken back."""
+        self.outputs = AgentOutputs(desk.engine.registry)
+        """Answers of agents as JSON of their output types."""
 
     @property
     def profile(self) -> ProfileStore:
@@ -128,17 +128,6 @@ class TenantView(ThreadView):
             UnknownAgent: It is not registered.
         """
         return tuple(sorted(self._desk.engine.registry.snapshot().resolve(agent_id).tools))
-
-    def decode_output(self, agent_id: str, text: str) -> Any:
-        """An agent's answer as JSON of its output type; None when it answers in plain text."""
-        try:
-            output = self._desk.engine.registry.snapshot().resolve(agent_id).output
-            if output is None or output.schema is None:
-                return None
-            return msgspec.to_builtins(output.decode(text), enc_hook=encode_model)
-        except (AwakenError, TypeError):
-            # The agent was changed since: the text is still there.
-            return None
 
     async def start(self, request: RunRequest) -> StartedRun:
         """Run an agent on a thread, and follow it; on a busy one as the request says.

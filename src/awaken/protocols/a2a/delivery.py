@@ -140,7 +140,7 @@ class Deliverer:
             # It was cancelled before it began: the log knows nothing of it.
             task = await task_of(self._desk.view(None), record, length=0)
             await self._post(target, {"task": task})
-        decode = self._desk.view(None).decode_output
+        decode = self._desk.view(None).outputs.decode
         projection = TaskProjection(record.run_id, record.thread_id, decode)
         place = record.log_start
         while page := await self._desk.store.list_events(record.thread_id, after=place):

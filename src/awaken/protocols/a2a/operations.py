@@ -61,7 +61,7 @@ async def stream_message(ask: Ask[SendMessage]) -> Streamed:
     message, wanted, begun = await _begun(ask)
     if present(message.task_id) is not None:
         return await _streamed(ask, begun.run_id, begun.stream, wanted.history_length)
-    shown = TaskProjection(begun.run_id, begun.thread_id, ask.view.decode_output)
+    shown = TaskProjection(begun.run_id, begun.thread_id, ask.view.outputs.decode)
     task = shown.snapshot()
     if wanted.history_length != 0:
         task["history"] = [msgspec.to_builtins(message) | shown.names]
@@ -200,7 +200,7 @@ async def _continued(ask: Ask[SendMessage], message: WireMessage, record: RunRec
 async def _streamed(
     ask: Ask[Any], run_id: str, stream: EventStream, length: int | None
 ) -> Streamed:
-    shown = TaskProjection(run_id, stream.thread_id, ask.view.decode_output)
+    shown = TaskProjection(run_id, stream.thread_id, ask.view.outputs.decode)
     for event in stream.before:
         shown.project(event)
     stream.before = []
