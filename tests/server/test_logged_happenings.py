@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from awaken import Agent, AgentRuntime, ProviderSpec
 from awaken.bootstrap.providers import missing_keys
-from awaken.cli.logs import ACCESS, log_requests, with_logs
+from awaken.cli.logs import ACCESS, RUNS, log_requests, with_logs
 from awaken.contracts.lifecycle import Failed, NaturalEnd
 from awaken.contracts.runs import RunRecord
 from awaken.runtime.run_log import log_end, log_recovery, log_takeover
@@ -61,7 +61,7 @@ def test_a_run_that_fails_has_one_line(caplog: pytest.LogCaptureFixture) -> None
 
 
 def test_recovered_and_taken_over_runs_have_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO):
         log_recovery(RECORD)
         log_takeover(RECORD, "its lease\nran out")
         log_end(RECORD, NaturalEnd())
@@ -174,8 +174,8 @@ def test_options_say_what_is_logged_and_how(
         logging.getLogger(ACCESS).info("asked")
         logging.getLogger("awaken.act").warning("loud\nforged")
 
-    root, access = logging.getLogger(), logging.getLogger(ACCESS)
-    before = (root.level, root.handlers[:], access.level)
+    root, access, runs = map(logging.getLogger, ("", ACCESS, RUNS))
+    before = (root.level, root.handlers[:], access.level, runs.level)
     monkeypatch.setattr("sys.stderr", stream)
     root.handlers.clear()
     try:
@@ -183,8 +183,9 @@ def test_options_say_what_is_logged_and_how(
         handlers = root.handlers[:]
     finally:
         root.setLevel(before[0])
-        root.handlers[:], access.level = before[1], before[2]
-        access.manager._clear_cache()
+        root.handlers[:] = before[1]
+        access.setLevel(before[2])
+        runs.setLevel(before[3])
     assert result.exit_code == 0, result.output
     assert len(handlers) == 1
     found = [json.loads(line) for line in result.stderr.splitlines()]

@@ -15,6 +15,7 @@ from awaken.extensions.observability.logs import TextLogFormatter, json_handler
 FORMAT_VARIABLE = "AWAKEN_LOG_FORMAT"
 """`json` for one object on each line; anything else, or nothing, for lines that people read."""
 
+RUNS = "awaken.runs"
 ACCESS = "awaken.access"
 """The logger that has one line for each request."""
 
@@ -96,6 +97,12 @@ def log_to_stderr(level: int, log_format: LogFormat | None = None) -> None:
     else:
         handler.setFormatter(TextLogFormatter())
     logging.basicConfig(level=level, handlers=[handler])
+    if handler not in logging.getLogger().handlers:
+        # Whoever called this has set up logging already.
+        return
+    if level == logging.WARNING:
+        # What becomes of runs is worth a line also where nothing is wrong with it.
+        logging.getLogger(RUNS).setLevel(logging.INFO)
     # Requests are many: they are logged when somebody asks for them.
     logging.getLogger(ACCESS).setLevel(logging.WARNING)
 

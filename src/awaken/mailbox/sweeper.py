@@ -18,6 +18,7 @@ from .mailbox import Mailbox
 from .outages import Outage
 
 logger = logging.getLogger(__name__)
+runs_logger = logging.getLogger("awaken.runs")
 
 PAGE = 100
 PURGE_PAGE = 1000
@@ -74,7 +75,7 @@ class Sweeper:
             queued = await self._store.reclaim(PAGE, self._is_gone)
             count += len(queued)
             for dispatch in queued:
-                logger.warning(
+                runs_logger.info(
                     "Run '%s' is taken over: its worker is gone (dispatch '%s', attempt %d).",
                     dispatch.run_id,
                     dispatch.dispatch_id,

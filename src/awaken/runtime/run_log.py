@@ -10,6 +10,8 @@ from awaken.contracts.lifecycle import Failed, Termination
 from awaken.contracts.runs import RunRecord
 
 logger = logging.getLogger("awaken.runs")
+# A program that configures no logging hears of its runs otherwise: nothing is printed for it.
+logger.addHandler(logging.NullHandler())
 
 _REASON_CHARS = 500
 
@@ -31,7 +33,7 @@ def log_end(record: RunRecord, termination: Termination) -> None:
 
 def log_recovery(record: RunRecord) -> None:
     """Say that a run goes on here which another process had begun."""
-    logger.warning(
+    logger.info(
         "Run '%s' of agent '%s' on thread '%s' goes on here after step %d: its process is gone.",
         record.run_id,
         record.agent_id,

@@ -11,6 +11,8 @@ from awaken.contracts.content import printable
 from awaken.transport.problems import Problem
 
 logger = logging.getLogger("awaken.refusals")
+# A program that configures no logging gets nothing printed for every wrong request.
+logger.addHandler(logging.NullHandler())
 
 WINDOW_MS = 60_000
 CLASSES_MAX = 200
