@@ -13,7 +13,10 @@ from awaken.contracts.messages import Message
 
 def wakes_model(messages: Iterable[Message]) -> bool:
     """Whether something was said that the model is asked about; how far a task is waits."""
-    return any(message.sender is None or not message.sender.is_progress for message in messages)
+    for message in messages:  # noqa: SIM110 - asked in every run, where a generator costs calls
+        if message.sender is None or not message.sender.is_progress:
+            return True
+    return False
 
 
 def is_same_message(known: Message, message: Message) -> bool:

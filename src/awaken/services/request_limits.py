@@ -31,10 +31,12 @@ def check_request(request: RunRequest) -> None:
     Raises:
         LimitExceeded: Naming what there is too much of.
     """
-    for what in ("messages", "frontend_tools", "decisions"):
-        _check(f"The number of {what}", len(getattr(request, what)), ITEMS_MAX)
+    _check("The number of messages", len(request.messages), ITEMS_MAX)
     check_content(request.messages)
+    if request.decisions:
+        _check("The number of decisions", len(request.decisions), ITEMS_MAX)
     if request.frontend_tools:
+        _check("The number of frontend_tools", len(request.frontend_tools), ITEMS_MAX)
         schemas = [tool.parameters for tool in request.frontend_tools]
         size = count_nodes(schemas, NODES_MAX)
         _check("The size of the schemas of frontend_tools", size, NODES_MAX)
@@ -65,9 +67,13 @@ def check_content(messages: Sequence[Message]) -> None:
     Raises:
         LimitExceeded: Naming what there is too much of.
     """
-    _check("The number of parts", sum(len(it.content) for it in messages), PARTS_MAX)
-    blocks = (block for it in messages for block in it.content)
-    size = sum(len(block.text) for block in blocks if isinstance(block, Text))
+    parts = size = 0
+    for message in messages:
+        parts += len(message.content)
+        for block in message.content:
+            if type(block) is Text:
+                size += len(block.text)
+    _check("The number of parts", parts, PARTS_MAX)
     _check("The number of characters", size, TEXT_CHARS_MAX)
 
 

@@ -49,18 +49,42 @@ def test_another_process_of_the_same_pid_is_another_one() -> None:
     assert is_gone(f"{before}-{int(began) - 1}")
 
 
-@pytest.mark.parametrize("part", range(3), ids=["boot", "namespace", "user"])
-def test_of_other_machines_containers_and_users_nothing_is_known(part: int) -> None:
-    name, _, mark = mark_worker("w").rpartition("@")
-    parts = mark.split("/")
-    parts[part] += "1"
-    parts[3] = "999999999-1"
-    assert not is_gone(f"{name}@{'/'.join(parts)}")
+def fake_proc(folder: Path, boot: str, namespace: str) -> Path:
+    """A `/proc` of a machine that knows this process and no other."""
+    pid = str(os.getpid())
+    (folder / "sys/kernel/random").mkdir(parents=True)
+    (folder / "sys/kernel/random/boot_id").write_text(f"{boot}\n", "ascii")
+    (folder / pid / "ns").mkdir(parents=True)
+    (folder / pid / "ns/pid").symlink_to(f"pid:[{namespace}]")
+    (folder / pid / "stat").write_text(Path(f"/proc/{pid}/stat").read_text("utf-8"), "utf-8")
+    (folder / "self").symlink_to(pid)
+    return folder
+
+
+@pytest.mark.parametrize("other", ["boot", "namespace", "user"])
+def test_of_other_machines_containers_and_users_nothing_is_known(
+    other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = fake_proc(tmp_path / "here", "boot", "1")
+    there = fake_proc(
+        tmp_path / "there",
+        "boot2" if other == "boot" else "boot",
+        "2" if other == "namespace" else "1",
+    )
+    with monkeypatch.context() as patched:
+        if other == "user":
+            patched.setattr(os, "geteuid", lambda: 4321)
+        marked = mark_worker("w", there)
+    ended = f"{marked.rpartition('/')[0]}/999999999-1"
+    assert not is_gone(ended, here)
+    same = f"{mark_worker('w', here).rpartition('/')[0]}/999999999-1"
+    assert is_gone(same, here), "of the same place it is known"
 
 
 @pytest.mark.parametrize(
     "worker_id",
     ["", "w", "host:1:abc", "w@", "w@x", "w@a/b/c/d", "w@///", f"host:{os.getpid()}:x@/1-2"],
+    ids=range(8),
 )
 def test_an_id_without_a_mark_proves_nothing(worker_id: str) -> None:
     assert not is_gone(worker_id)

@@ -59,6 +59,8 @@ class WholeResult(Record, frozen=True, kw_only=True):
 
 def wants_json(accept: str) -> bool:
     """Whether a client asks for a document and not for a stream; `*/*` alone takes the stream."""
+    if "json" not in accept and "application/*" not in accept:
+        return False
     wanted = dict(map(_weighed, accept.lower().split(",")))
     document = max((wanted.get(kind, 0.0) for kind in _JSON), default=0.0)
     stream = max((wanted.get(kind, 0.0) for kind in _STREAM), default=0.0)
