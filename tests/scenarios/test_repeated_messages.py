@@ -105,11 +105,11 @@ def test_a_request_for_another_place_is_refused(store: Any) -> None:
     async def scenario(runtime: AgentRuntime) -> None:
         view = runtime.view("p")
         here = replace(request(*named("m1")), expected_messages=0)
-        started = await view.start(here, when_busy=None)
+        started = await view.start(here)
         await view.wait(started.run_id)
         later = replace(request(*named("m2")), expected_messages=0)
         with pytest.raises(Exception, match="version") as refused:
-            await view.start(later, when_busy=None)
+            await view.start(later)
         assert getattr(refused.value, "code", "") == "version_conflict"
         assert await asked(runtime) == ["m1"]
 

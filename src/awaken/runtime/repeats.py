@@ -12,6 +12,8 @@ from awaken.contracts.errors import InvalidInput, UsageError
 from awaken.contracts.messages import Message, Visibility
 from awaken.contracts.runs import RunRequest
 
+from .hearing import is_same_message
+
 Screen = Callable[[Message], Message]
 
 
@@ -60,9 +62,9 @@ def without_repeats(
 def is_repeat(message: Message, known: Mapping[str, Message], screen: Screen) -> bool:
     """Whether a message is one that the thread has, as it came or as it was screened."""
     said = known.get(message.id or "")
-    if said is None or said.role is not message.role:
+    if said is None:
         return False
-    return said.content in (message.content, screen(message).content)
+    return is_same_message(said, message) or is_same_message(said, screen(message))
 
 
 def already_said(thread_id: str, message: Message) -> AlreadySaid:

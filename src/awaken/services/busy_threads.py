@@ -128,8 +128,10 @@ class BusyThreads:
         thread_id = request.thread_id
         is_other = isinstance(refusal, ThreadBusy) and refusal.thread_id != thread_id
         is_new = not (request.continue_run_id or request.decisions or request.dispatch_id_hint)
-        if thread_id is None or is_other or not is_new:
-            # A run of that id is active, or the run that it continues goes on already.
+        is_placed = request.expected_messages is not None
+        if thread_id is None or is_other or is_placed or not is_new:
+            # A run of that id is active, the run that it continues goes on already, or the thread
+            # has gone on from the place that the request is for.
             raise refusal
         if request.on_busy is OnBusy.REJECT:
             raise _busy(thread_id, refusal)

@@ -19,7 +19,6 @@ from awaken.contracts.profile import ProfileStore
 from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, Page, RunQuery
 from awaken.contracts.runs import (
     DecisionReceipt,
-    OnBusy,
     RunRecord,
     RunRequest,
     RunResult,
@@ -143,10 +142,8 @@ class TenantView(ThreadView):
             return await self._start_here(request)
         except BUSY as error:
             refusal = error
-        if request.on_busy is not OnBusy.REJECT:
-            same = await self._find_same(request)
-            if same is not None:
-                return same
+        if (same := await self._find_same(request)) is not None:
+            return same
         begun = await self._desk.busy.resolve(request, refusal, self._start_here)
         if isinstance(begun, StartedRun):
             return begun

@@ -19,7 +19,7 @@ from awaken.contracts import errors, lifecycle, queries
 from awaken.contracts.dispatch import InputMode
 from awaken.contracts.identity import RunMode
 from awaken.contracts.messages import Message, Role, system
-from awaken.contracts.runs import OnBusy, RunRecord, RunRequest
+from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.storage import DeleteStrategy
 from awaken.contracts.suspension import Asks, Ticket, ToolCallResume
 from awaken.contracts.threads import Thread
@@ -106,14 +106,9 @@ async def _continue(
     """Go on with the thread where nothing came after the response, else with a branch of it."""
     view, thread = call.view, previous.thread
     if previous.is_newest and not answers and mode is not InputMode.QUEUE:
-        here = replace(
-            asked,
-            thread_id=thread.id,
-            expected_messages=thread.message_count,
-            on_busy=OnBusy.REJECT,
-        )
+        here = replace(asked, thread_id=thread.id, expected_messages=thread.message_count)
         # Another request may go on from the same response at this very moment.
-        with suppress(errors.ThreadBusy):
+        with suppress(errors.ThreadBusy, errors.VersionConflict):
             return await view.start(here), None
     end = await last_message(call, previous)
     branch = await view.fork(thread.id, Fork(at=end, answers=answers))
