@@ -66,7 +66,7 @@ class Mailbox:
         delivery = Delivery(mode=mode, priority=priority, dedupe_key=dedupe_key, delay_ms=delay_ms)
         check_submission(request, delivery)
         with self.services.timed("submit"):
-            return await self._submitted(request, delivery)
+            return await self._submitted(request.owned(), delivery)
 
     async def decide(self, decisions: Sequence[Decision]) -> tuple[DecisionReceipt, ...]:
         """Take decisions on tickets of one run, all or none, and let the run go on.
