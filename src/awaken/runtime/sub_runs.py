@@ -78,9 +78,7 @@ class CallRuns:
     ) -> BackendRunResult:
         """Have another agent answer, in a run of its own; returns when it ended or waits."""
         self._count += 1
-        child_id = self._own(
-            derived_id(self._key, "delegate", delegation.agent_id, str(self._count))
-        )
+        child_id = self._child_id("delegate", delegation.agent_id)
         forwarder = ProgressForwarder(self._run, child_id, listen)
         return await delegated(self._children, self._run, self._call_id, forwarder, delegation)
 
@@ -182,12 +180,16 @@ class CallRuns:
     def _next_id(self, task: TaskInfo, agent_id: str = "") -> str:
         check_task(task)
         self._count += 1
-        parts = ("task", task.name or "", agent_id, str(self._count))
-        return self._own(derived_id(self._key, *parts))
+        return self._child_id("task", task.name or "", agent_id)
 
     def _own(self, given: str) -> str:
-        """An id as it is stored, if it is of the tenant whose run this is."""
+        """The stored form of an id that is of the tenant whose run this is."""
         return stored_id(namespace_in(self._run.identity.thread_id), given)
+
+    def _child_id(self, *parts: str) -> str:
+        """The id of a run below: the same whenever the call is made again."""
+        key = self._key.removeprefix(namespace_in(self._key))
+        return self._own(derived_id(key, *parts, str(self._count)))
 
     def _letter_id(self, recipient: str) -> str:
         self._count += 1

@@ -13,11 +13,13 @@ from awaken.contracts.errors import (
     StoreTooNew,
     StoreUnavailable,
 )
+from awaken.stores.sql import tenant_ids
 from awaken.stores.sql.arguments import check_arguments
 from awaken.stores.sql.session import Moment, Row
 from awaken.stores.sql.statements import migrations, statements
 
 from .clock import boot_id, moment
+from .jobs import driven
 
 FAULTS = (sqlite3.Error, UnicodeDecodeError)
 """What SQLite raises; the second when its own message quotes damaged bytes of the file."""
@@ -110,6 +112,8 @@ def prepare(connection: sqlite3.Connection, store: str) -> None:
             for statement in script.split(";\n"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number}")
+        if 0 < found < tenant_ids.VERSION:
+            driven(tenant_ids.rename_tenant_ids(_query_on(connection)))
         _forget_old_leases(connection)
         connection.execute("COMMIT")
     except FAULTS as error:
@@ -118,6 +122,13 @@ def prepare(connection: sqlite3.Connection, store: str) -> None:
     except StorageError:
         _roll_back(connection)
         raise
+
+
+def _query_on(connection: sqlite3.Connection) -> tenant_ids.Query:
+    async def query(text: str, *args: Any) -> Sequence[Row]:
+        return connection.execute(text.replace(_ARGUMENT, "?"), args).fetchall()
+
+    return query
 
 
 def schema_version(connection: sqlite3.Connection) -> tuple[int, int]:
