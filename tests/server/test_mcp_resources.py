@@ -105,7 +105,8 @@ def test_tenants_see_their_own_threads_and_runs_only(era: str) -> None:
                 first = await one.list_resources(cache_mode="bypass")
                 rest = await one.list_resources(cursor=first.next_cursor)
                 assert len(first.resources) + len(rest.resources) == 61
-                assert (await two.list_resources(cache_mode="bypass")).resources == []
+                seen = await two.list_resources(cache_mode="bypass")
+                assert [it.uri for it in seen.resources] == [uri]
                 with pytest.raises(MCPError, match="needs the scope 'read'"):
                     await three.list_resources()
 

@@ -8,7 +8,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from awaken.contracts.dispatch import RunDispatch
-from awaken.contracts.events import LoggedEvent, MessagesSnapshot, RunFinish, RunStart
+from awaken.contracts.events import (
+    ActivityDelta,
+    ActivitySnapshot,
+    LoggedEvent,
+    MessagesSnapshot,
+    RunFinish,
+    RunStart,
+    StateDelta,
+    StateSnapshot,
+)
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.messages import Message, MessageMetadata, MessageRecord, Sender
 from awaken.contracts.runs import DecisionReceipt, RunRecord, RunRequest, RunResult
@@ -55,6 +64,13 @@ _PARTS: dict[type, tuple[str, ...]] = {
     MessagesSnapshot: ("messages",),
 }
 """Which fields of a record hold other ones."""
+_DATA: dict[type, str] = {
+    StateSnapshot: "snapshot",
+    StateDelta: "delta",
+    ActivitySnapshot: "content",
+    ActivityDelta: "patch",
+}
+"""Which field of an event holds data in which the runtime names runs and threads."""
 
 
 def shown(namespace: str, value: T) -> T:
@@ -64,6 +80,9 @@ def shown(namespace: str, value: T) -> T:
     if isinstance(value, tuple):
         several: Any = tuple(shown(namespace, it) for it in value)
         return several  # type: ignore[no-any-return]
+    if (data := _DATA.get(type(value))) is not None:
+        known = _shown_data(namespace, getattr(value, data))
+        return msgspec.structs.replace(value, **{data: known})  # type: ignore[type-var]
     if (names := _IDS.get(type(value))) is None:
         return value
     changes: dict[str, Any] = {}
@@ -78,3 +97,14 @@ def shown(namespace: str, value: T) -> T:
     if not changes:
         return value
     return msgspec.structs.replace(value, **changes)  # type: ignore[type-var]
+
+
+def _shown_data(namespace: str, data: Any) -> Any:
+    """Data in which a text that begins like a stored id of the tenant is shown without that."""
+    if isinstance(data, str):
+        return data.removeprefix(namespace)
+    if isinstance(data, list | tuple):
+        return [_shown_data(namespace, it) for it in data]
+    if isinstance(data, dict):
+        return {_shown_data(namespace, k): _shown_data(namespace, v) for k, v in data.items()}
+    return data
