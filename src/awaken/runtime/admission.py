@@ -4,7 +4,7 @@ A request that cannot be served is refused with a typed error before the run's f
 first event.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -17,7 +17,7 @@ from awaken.contracts.errors import (
     LimitExceeded,
     ThreadBusy,
 )
-from awaken.contracts.identity import RunIdentity, present
+from awaken.contracts.identity import RunIdentity, is_generated, present
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.loop_state import (
     ACTIVE_AGENT,
@@ -47,6 +47,7 @@ from .state.store import StateStore
 from .streams import EventFeed
 
 ID_LENGTH_MAX = 256
+_WRITTEN_BY_RUNS = (Role.ASSISTANT, Role.TOOL)
 _IDS = ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint", "tenant_id")
 
 
@@ -126,6 +127,9 @@ class Admission:
         else:
             # A thread that somebody creates meanwhile is checked by the first commit.
             checkout.thread.check_tenant(request.tenant_id)
+        if request.dispatch_id is None:
+            # What was queued was looked at before.
+            check_chosen_ids(request.messages, checkout.messages)
         previous = await self._continued(request, checkout)
         pinned = self._registry.snapshot()
         agent_id = _selected_agent(request, checkout, previous)
@@ -294,6 +298,21 @@ def check_id(name: str, value: str) -> None:
         raise InvalidInput(what=name, problem=f"it is longer than {ID_LENGTH_MAX} characters")
     if not value.isprintable():
         raise InvalidInput(what=name, problem="it has characters that cannot be printed")
+
+
+def check_chosen_ids(chosen: Sequence[Message], known: Iterable[Message]) -> None:
+    """Refuse new messages under the id of an answer or a result, which no store looks for.
+
+    Other ids that are used already are found by the store. Only ids in the runtime's own form are
+    looked for here: whoever leaves them to the runtime, or chooses others, pays nothing.
+
+    Raises:
+        InvalidInput: A message has the id of one that a run has written.
+    """
+    ids = {message.id for message in chosen if message.id and is_generated(message.id)}
+    if ids and not ids.isdisjoint(it.id for it in known if it.role in _WRITTEN_BY_RUNS):
+        problem = "an answer of the thread has it; leave it out, or choose another one"
+        raise InvalidInput(what="message id", problem=problem)
 
 
 def check_message(message: Message, limit: int) -> None:

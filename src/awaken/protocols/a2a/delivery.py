@@ -98,7 +98,6 @@ class Deliverer:
         self._policy = policy
         self._session = session
         self._holder = desk.ids.new_id()
-        self._slots = asyncio.Semaphore(CONCURRENT)
         self._busy: set[str] = set()
         self._watches: dict[str, _Watch] = {}
         """Every target that may have something to be told, by the key of its pointer."""
@@ -132,7 +131,8 @@ class Deliverer:
 
     def _rest_s(self) -> float:
         """How long nothing has to be done."""
-        at = min(self._list_at, self._due[0][0] if self._due else self._list_at)
+        has_room = self._due and len(self._busy) < CONCURRENT
+        at = min(self._list_at, self._due[0][0]) if has_room else self._list_at
         return max(0, at - self._now()) / 1000
 
     async def _list(self) -> None:
@@ -156,12 +156,13 @@ class Deliverer:
         self._changed.set()
 
     def _taken_due(self) -> list[str]:
-        """The targets whose time has come, and that nobody looks at."""
+        """Targets whose time has come, and that nobody looks at, as many as there is room for."""
         now, found = self._now(), list[str]()
-        while self._due and self._due[0][0] <= now:
+        while self._due and self._due[0][0] <= now and len(found) + len(self._busy) < CONCURRENT:
             at, key = heappop(self._due)
             watch = self._watches.get(key)
-            if watch is not None and watch.look_at == at and key not in self._busy:
+            is_due = watch is not None and watch.look_at == at
+            if is_due and key not in self._busy and key not in found:
                 found.append(key)
         return found
 
@@ -184,14 +185,14 @@ class Deliverer:
         watch.is_heard = False
         pause = round(self._desk.following.poll_s * 1000)
         try:
-            async with self._slots:
-                pause = await self._look(key, watch)
+            pause = await self._look(key, watch)
         except _NotOurs:
             pass
         except Exception:
             logger.exception("Push notifications of '%s' wait.", key)
         finally:
             self._busy.discard(key)
+            self._changed.set()
         # What was heard meanwhile may be newer than what was looked at.
         self._look_soon(key, 0 if watch.is_heard else pause)
 

@@ -1,8 +1,10 @@
 """Connections: how a file is opened, and what its errors mean."""
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ FAULTS = (sqlite3.Error, UnicodeDecodeError)
 BUSY_MS = 30_000
 """How long a writer waits for writers of other processes."""
 
+PRIVATE = 0o600
 _MAGIC = b"SQLite format 3"
 _HEADER_BYTES = 100
 SWITCH_PAUSE_MS = 10
@@ -50,6 +53,8 @@ def connected(path: Path, store: str, *, is_writer: bool) -> sqlite3.Connection:
         StorageError: Naming the store and what is wrong with it.
     """
     _check_size(path, store)
+    if is_writer:
+        _keep_private(path)
     try:
         connection = sqlite3.connect(
             path,
@@ -74,6 +79,20 @@ def connected(path: Path, store: str, *, is_writer: bool) -> sqlite3.Connection:
         connection.close()
         raise named_error(error, store) from error
     return connection
+
+
+def _keep_private(path: Path) -> None:
+    """Let nobody but the owner read the file: it holds what people said, and secrets.
+
+    SQLite gives its log the same rights. A file of another user is left as that user has it.
+    """
+    with suppress(OSError):
+        # Whatever is wrong with the place, SQLite says it better.
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE))
+    for part in (path, *(path.with_name(path.name + tail) for tail in ("-wal", "-shm"))):
+        with suppress(OSError):
+            if (mode := part.stat().st_mode & 0o777) & 0o077:
+                part.chmod(mode & 0o700)
 
 
 def _use_log(connection: sqlite3.Connection) -> None:
