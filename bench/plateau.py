@@ -1,10 +1,10 @@
 """Memory over time: the resident size of one process while it finishes runs, every so many of them.
 
-    python bench/plateau.py [--runs 200000] [--every 10000] [--mode runtime|server] [--store FILE]
+    python bench/plateau.py [--runs N] [--every N] [--mode runtime|worker|server] [--store FILE]
 
 Each run has a thread of its own, on SQLite. `server` sends every run as `POST /v1/runs` to the ASGI
-app in the same process and reads the whole stream. What is durable grows in the file; the process
-has to reach a plateau.
+app in the same process and reads the whole stream; `worker` submits runs with a tool call to the
+mailbox. What is durable grows in the file; the process has to reach a plateau.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.deltas import TextDelta
+from awaken import Agent, AgentRuntime, tool
+from awaken.contracts.deltas import TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.inference import InferenceRequest, ModelEvent, Stop, StopReason
 
 Once = Callable[[int], Awaitable[None]]
@@ -36,8 +36,19 @@ class Model:
 
     async def stream(self, request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
         """Play one turn."""
+        if request.messages[-1].text.startswith("look up"):
+            yield ToolCallStart(id="call", name="look_up")
+            yield ToolCallDelta(id="call", args_delta='{"key": "alpha"}')
+            yield Stop(reason=StopReason.TOOL_USE)
+            return
         yield TextDelta(delta=f"The answer to {request.messages[-1].text!r} is 42.")
         yield Stop(reason=StopReason.END_TURN)
+
+
+@tool(effect="once")
+async def look_up(key: str) -> str:
+    """Look something up."""
+    return f"value of {key}"
 
 
 def resident_mib() -> float:
@@ -51,6 +62,17 @@ def in_runtime(on: AgentRuntime) -> Once:
 
     async def once(number: int) -> None:
         result = await on.run("agent", f"question {number}", thread_id=f"thread-{number}")
+        assert result.text.endswith("42."), result
+
+    return once
+
+
+def in_worker(on: AgentRuntime) -> Once:
+    """Runs that are queued, and executed by the worker."""
+
+    async def once(number: int) -> None:
+        receipt = await on.submit("agent", f"look up {number}", thread_id=f"thread-{number}")
+        result = await on.wait(receipt.run_id)
         assert result.text.endswith("42."), result
 
     return once
@@ -125,16 +147,22 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=200_000)
     parser.add_argument("--every", type=int, default=10_000)
-    parser.add_argument("--mode", choices=("runtime", "server"), default="runtime")
+    parser.add_argument("--mode", choices=("runtime", "worker", "server"), default="runtime")
     parser.add_argument("--store", help="a new file; absent: one in a temporary folder")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(asked.store) if asked.store else Path(folder) / "store.db"
-        agent = Agent("agent", model=Model(), instructions="Be brief.")
+        agent = Agent("agent", model=Model(), instructions="Be brief.", tools=[look_up])
         runtime = AgentRuntime([agent], store=f"sqlite:///{path}")
         print(f"python {sys.version.split()[0]}, {asked.mode}, SQLite, {AT_ONCE} at once")
         async with runtime:
-            once = in_runtime(runtime) if asked.mode == "runtime" else in_server(runtime.asgi())
+            match asked.mode:
+                case "runtime":
+                    once = in_runtime(runtime)
+                case "worker":
+                    once = in_worker(runtime)
+                case _:
+                    once = in_server(runtime.asgi())
             await measure(once, asked.runs, asked.every)
 
 

@@ -59,10 +59,6 @@ class ThreadView:
         """The stored form of an id of a thread or a run, for what is kept beside them."""
         return stored_id(self._namespace, given)
 
-    def shown_text(self, text: str) -> str:
-        """What an error says, with the ids that the tenant knows."""
-        return text.replace(self._namespace, "") if self._namespace else text
-
     def now_ms(self) -> int:
         """The time."""
         return self._clock.now_ms()

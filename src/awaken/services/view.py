@@ -91,7 +91,7 @@ class StartedRun:
 class TenantView(ThreadView):
     """The use cases of one tenant. Foreign objects are unknown here, whoever names them."""
 
-    __slots__ = ("_control", "_desk", "principal_id", "remembered", "trace")
+    __slots__ = ("_control", "_desk", "principal_id", "remembered", "tell_changed", "trace")
 
     def __init__(
         self,
@@ -106,6 +106,8 @@ class TenantView(ThreadView):
         """Which trace of the caller its runs belong to, if their requests do not say."""
         self._desk = desk
         self._control = desk.control
+        self.tell_changed = desk.control.tell_changed
+        """Has everybody look who watches a thread, by its stored id, or another place."""
         self.remembered = RememberedAnswers(desk.store, desk.profile, desk.clock, tenant_id)
         """What was decided for later calls as well: to be listed, and to be taken back."""
 
@@ -284,10 +286,6 @@ class TenantView(ThreadView):
         """Who spoke last on each of these threads, which were listed here."""
         runs = [await self._found_run(it.latest_run_id) for it in threads]
         return tuple(run.agent_id if run else None for run in runs)
-
-    async def tell_changed(self, place: str) -> None:
-        """Have everybody look who watches a place, which is not a thread of anybody."""
-        await self._control.tell_changed(place)
 
     async def delete_thread(self, thread_id: str, strategy: DeleteStrategy) -> None:
         """Delete a thread and everything of it; whoever follows it learns that at once."""
