@@ -78,8 +78,8 @@ def test_a_run_that_waits_is_charged_before_and_goes_on_from_there(budgets: list
             assert await spent_time(world) == (3_000, 3_000)
             await asyncio.sleep(900)
             other = another_process(world, **options)
-            await other.runtime.decide((await open_tickets(world))[0])
-            assert (await finished(other)).termination == NaturalEnd()
+            await other.runtime.decide((await open_tickets(world, "@acme:t"))[0])
+            assert (await finished(other, "@acme:t")).termination == NaturalEnd()
             assert (await thread_ledger(other, "@acme:t")).spent.ms == 13_000
 
     simulated(scenario)
