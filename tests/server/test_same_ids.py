@@ -163,7 +163,7 @@ def test_each_tenant_has_its_own_and_sees_nothing_else(
                     assert answer.status == 200, (path, answer)
                 threads = await runtime._desk.view(client.tenant).threads(ThreadQuery())
                 assert [it.id for it in threads.items] == ["chat"]
-                messages = (await client.ask("GET", "/v1/threads/chat/messages")).json["messages"]
+                messages = (await client.ask("GET", "/v1/threads/chat/messages")).json["items"]
                 first = messages[0]["message"]["content"]
                 assert client.name in json.dumps(first)
                 await read_runs(client, tenants)
