@@ -203,16 +203,21 @@ class RunRequest(Record, frozen=True, kw_only=True):
 
     def owned(self) -> "RunRequest":
         """The request with its ids as they are stored: its tenant's, else those of its thread's."""
-        return self._rename(stored_id)
+        if self.tenant_id is None and self.thread_id is None:
+            return self
+        namespace = self._namespace()
+        return self._rename(namespace, stored_id) if namespace else self
 
     def as_given(self) -> "RunRequest":
         """The request with its ids as its tenant gives them; the opposite of `owned`."""
-        return self._rename(shown_id)
+        namespace = self._namespace()
+        return self._rename(namespace, shown_id) if namespace else self
 
-    def _rename(self, rename: Callable[[str, str], str]) -> "RunRequest":
-        namespace = namespace_of(self.tenant_id) or namespace_in(self.thread_id or "")
-        if not namespace:
-            return self
+    def _namespace(self) -> str:
+        namespace = "" if self.tenant_id is None else namespace_of(self.tenant_id)
+        return namespace or ("" if self.thread_id is None else namespace_in(self.thread_id))
+
+    def _rename(self, namespace: str, rename: Callable[[str, str], str]) -> "RunRequest":
         named = {name: value for name in _OWN_IDS if (value := getattr(self, name))}
         changes = {name: rename(namespace, value) for name, value in named.items()}
         return msgspec.structs.replace(self, **changes)

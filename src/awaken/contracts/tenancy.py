@@ -22,7 +22,7 @@ def namespace_of(tenant_id: str | None) -> str:
 
 def namespace_in(stored_id: str) -> str:
     """What a stored id begins with, if it is a tenant's."""
-    if not stored_id.startswith(_MARK):
+    if stored_id[:1] != _MARK:
         return ""
     head, end, _ = stored_id.partition(_END)
     return head + end if end and len(head) > 1 else ""
@@ -30,6 +30,8 @@ def namespace_in(stored_id: str) -> str:
 
 def tenant_in(stored_id: str) -> str | None:
     """The tenant that a stored id belongs to."""
+    if stored_id[:1] != _MARK:
+        return None
     name = namespace_in(stored_id)[len(_MARK) : -len(_END)]
     for plain, escaped in reversed(_ESCAPES):
         name = name.replace(escaped, plain)
@@ -43,4 +45,11 @@ def stored_id(namespace: str, given: str) -> str:
 
 def shown_id(namespace: str, stored: str) -> str:
     """An id as its tenant knows it."""
-    return stored.removeprefix(namespace)
+    return stored.removeprefix(namespace) if namespace else stored
+
+
+def have_same_tenant(one: str, other: str) -> bool:
+    """Whether two stored ids are of one tenant, or both of none."""
+    if one[:1] != _MARK and other[:1] != _MARK:
+        return True
+    return namespace_in(one) == namespace_in(other)

@@ -4,7 +4,7 @@ A request that cannot be served is refused with a typed error before the run's f
 first event.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -19,7 +19,7 @@ from awaken.contracts.errors import (
     ThreadBusy,
     VersionConflict,
 )
-from awaken.contracts.identity import RunIdentity, is_generated, present
+from awaken.contracts.identity import RunIdentity, present
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.loop_state import (
     ACTIVE_AGENT,
@@ -63,7 +63,6 @@ from .state.store import StateStore
 from .streams import EventFeed
 
 ID_LENGTH_MAX = 256
-_WRITTEN_BY_RUNS = (Role.ASSISTANT, Role.TOOL)
 _IDS = ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint", "tenant_id")
 
 
@@ -364,25 +363,10 @@ def check_id(name: str, value: str) -> None:
     """
     if not value.strip():
         raise InvalidInput(what=name, problem="it is blank")
-    if len(value) > ID_LENGTH_MAX + len(namespace_in(value)):
+    if len(value) > ID_LENGTH_MAX and len(value) > ID_LENGTH_MAX + len(namespace_in(value)):
         raise InvalidInput(what=name, problem=f"it is longer than {ID_LENGTH_MAX} characters")
     if not value.isprintable():
         raise InvalidInput(what=name, problem="it has characters that cannot be printed")
-
-
-def check_chosen_ids(chosen: Sequence[Message], known: Iterable[Message]) -> None:
-    """Refuse new messages under the id of an answer or a result, which no store looks for.
-
-    Other ids that are used already are found by the store. Only ids in the runtime's own form are
-    looked for here: whoever leaves them to the runtime, or chooses others, pays nothing.
-
-    Raises:
-        InvalidInput: A message has the id of one that a run has written.
-    """
-    ids = {message.id for message in chosen if message.id and is_generated(message.id)}
-    if ids and not ids.isdisjoint(it.id for it in known if it.role in _WRITTEN_BY_RUNS):
-        problem = "an answer of the thread has it; leave it out, or choose another one"
-        raise InvalidInput(what="message id", problem=problem)
 
 
 def check_message(message: Message, limit: int) -> None:

@@ -33,7 +33,7 @@ from awaken.contracts.tasks import BACKGROUND_TASKS
 
 from .aborting import abort_remote
 from .active_runs import ActiveRun
-from .admission import Admission, check_chosen_ids
+from .admission import Admission
 from .children import Children
 from .context.undo import undo_compaction
 from .deciding import receipts_of, resuming, write_decisions
@@ -53,7 +53,7 @@ from .handles import RunHandle
 from .latch import Latch
 from .leases import Lease, LeaseBook
 from .plugin_host.input_screens import Seen
-from .repeats import AlreadySaid
+from .repeats import AlreadySaid, check_chosen_ids
 from .resolution.registry import RegistryHandle
 from .results import recorded_result
 from .resume import take_decisions

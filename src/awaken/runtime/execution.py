@@ -110,9 +110,9 @@ class Execution:
     ) -> tuple[ActiveRun, Run]:
         self.admission.check(request)
         request = request.owned()
-        thread_id = request.thread_id or (
-            namespace_of(request.tenant_id) + self._services.ids.new_id()
-        )
+        thread_id = request.thread_id or self._services.ids.new_id()
+        if request.tenant_id is not None and request.thread_id is None:
+            thread_id = namespace_of(request.tenant_id) + thread_id
         await self.active.brief_over(thread_id)
         active = self.active.reserve(thread_id, is_brief=request.is_quiet)
         try:

@@ -362,6 +362,8 @@ class TenantView(ThreadView):
         self, stream: EventStream, begun: RunHandle | SubmitReceipt | AlreadySaid
     ) -> StartedRun:
         """What was begun, as the tenant knows it."""
+        if not self._namespace:
+            return StartedRun(run_id=begun.run_id, thread_id=begun.thread_id, stream=stream)
         run_id = shown_id(self._namespace, begun.run_id)
         thread_id = shown_id(self._namespace, begun.thread_id)
         return StartedRun(run_id=run_id, thread_id=thread_id, stream=self._told(stream))

@@ -7,7 +7,7 @@ import msgspec
 from awaken.contracts.errors import InvalidRecord
 from awaken.contracts.identity import present
 from awaken.contracts.storage import Commit
-from awaken.contracts.tenancy import namespace_in, tenant_in
+from awaken.contracts.tenancy import have_same_tenant, tenant_in
 from awaken.contracts.threads import NewestBranch, Thread, ThreadMetadata
 
 Parents = Mapping[str, str | None]
@@ -95,6 +95,6 @@ def check_same_tenant(thread_id: str, run_id: str) -> None:
     Raises:
         InvalidRecord: It is another one's, or no tenant's.
     """
-    if namespace_in(run_id) != namespace_in(thread_id):
+    if not have_same_tenant(run_id, thread_id):
         problem = f"its id is not one of the tenant that owns thread '{thread_id}'"
         raise InvalidRecord(what=f"Run '{run_id}'", problem=problem)
