@@ -13,6 +13,7 @@ from awaken.contracts.messages import user
 from awaken.contracts.queries import ThreadQuery
 from awaken.contracts.runs import RunRequest
 from awaken.contracts.suspension import SuspendTicket
+from awaken.mailbox.submissions import hash_of
 from awaken.services.threads import ThreadEdit
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls
@@ -40,6 +41,39 @@ async def owner(store: MemoryStore, thread_id: str = "@ann:t") -> str | None:
 
 
 # --- runs ---
+
+
+def test_a_request_to_a_busy_thread_waits_for_it_by_whichever_id_the_thread_is_named() -> None:
+    async def scenario() -> None:
+        entered, let_go = asyncio.Event(), asyncio.Event()
+
+        async def wait(_: Any) -> str:
+            entered.set()
+            await let_go.wait()
+            return "first"
+
+        agent = Agent("a", model=ScriptedModel([wait, "second", "third"]))
+        async with asyncio.timeout(20), AgentRuntime([agent], store=MemoryStore()) as runtime:
+            first = await runtime.start("a", "1", thread_id="t", tenant_id="ann")
+            await entered.wait()
+            second = await runtime.start("a", "2", thread_id="t", tenant_id="ann")
+            third = await runtime.start("a", "3", thread_id="@ann:t")
+            let_go.set()
+            results = [await it.result() for it in (first, second, third)]
+            assert [it.text for it in results] == ["first", "second", "third"]
+            assert {it.thread_id for it in results} == {"@ann:t"}
+            branch = await runtime.fork("@ann:t")
+            assert (branch.tenant_id, branch.id.startswith("@ann:")) == ("ann", True)
+
+    asyncio.run(scenario())
+
+
+def test_the_hash_of_a_request_does_not_depend_on_how_its_ids_are_written() -> None:
+    """What was sent under a key before ids had the tenant in them is the same when sent again."""
+    given = RunRequest(tenant_id="ann", thread_id="t", run_id_hint="r", messages=(user("hi"),))
+    assert given.owned() != given
+    assert given.owned().as_given() == given
+    assert hash_of(InputMode.QUEUE, given.owned()) == hash_of(InputMode.QUEUE, given)
 
 
 def test_a_run_on_a_new_thread_makes_it_its_tenants() -> None:

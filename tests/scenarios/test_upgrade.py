@@ -147,6 +147,34 @@ def test_what_belonged_to_a_tenant_is_found_and_resumed_under_the_tenants_own_id
         assert file.execute("PRAGMA user_version").fetchone() == (4,)
 
 
+def test_branches_of_a_tenants_threads_are_found_under_their_new_ids(store_file: Path) -> None:
+    async def branched() -> str:
+        runtime = AgentRuntime([], store=f"sqlite:///{store_file}", has_worker=False)
+        async with runtime:
+            branch = await runtime.fork("finished")
+            await runtime.view("local").go_on_with("finished", branch.id)
+            return branch.id
+
+    branch_id = asyncio.run(branched())
+    with closing(sqlite3.connect(store_file)) as file, file:
+        file.execute("UPDATE threads SET tenant_id = 'ann'")
+        file.execute("PRAGMA user_version = 3")
+
+    async def scenario() -> None:
+        runtime = AgentRuntime([], store=f"sqlite:///{store_file}", has_worker=False)
+        async with runtime:
+            branch = await runtime._desk.view("ann").branch("finished")
+            assert branch.id == branch_id
+            assert branch.forked_from is not None
+            assert branch.forked_from.thread_id == "finished"
+            stored = await runtime.store.load_thread(f"@ann:{branch_id}")
+            assert stored is not None
+            assert stored.forked_from is not None
+            assert stored.forked_from.thread_id == "@ann:finished"
+
+    asyncio.run(scenario())
+
+
 async def opened_once(store_file: Path) -> None:
     store = SqliteStore(store_file)
     await store.open()

@@ -416,7 +416,9 @@ def test_branches_results_and_repeats_are_each_tenants_own(
                     assert (found.status == 200) is (id_ == made[clients.index(client)]), found
             # Everything that was made for a tenant has the tenant in its stored id.
             for thread in (await runtime.store.list_threads(ThreadQuery())).items:
-                assert tenant_in(thread.id) == thread.tenant_id
+                named = (thread, thread.forked_from, thread.newest_branch)
+                ids = [getattr(it, "thread_id", thread.id) for it in named if it is not None]
+                assert {tenant_in(it) for it in ids} == {thread.tenant_id}, thread
             for run in (await runtime.store.list_runs(RunQuery())).items:
                 assert tenant_in(run.run_id) == tenant_in(run.thread_id)
 
