@@ -67,15 +67,15 @@ async def retold(world: World) -> Story:
     return await world.judged(await logged(world), None, "t")
 
 
-async def open_tickets(world: World) -> list[str]:
+async def open_tickets(world: World, thread_id: str = "t") -> list[str]:
     """The ids of the thread's open tickets, in call order."""
-    found = sorted(await world.runtime.tickets("t"), key=lambda ticket: ticket.call_id)
+    found = sorted(await world.runtime.tickets(thread_id), key=lambda ticket: ticket.call_id)
     return [ticket.ticket_id for ticket in found]
 
 
-async def finished(world: World) -> Any:
-    """Wait for the one run of thread "t"."""
-    (run,) = await world.runtime.list_runs("t")
+async def finished(world: World, thread_id: str = "t") -> Any:
+    """Wait for the one run of a thread."""
+    (run,) = await world.runtime.list_runs(thread_id)
     return await world.runtime.wait(run.run_id)
 
 

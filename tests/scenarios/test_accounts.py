@@ -30,7 +30,7 @@ HANDOFF = Turn(
 
 async def spent_time(world: World) -> tuple[int, int]:
     tenant = await tenant_ledger(world.runtime, "acme")
-    return (await thread_ledger(world)).spent.ms, tenant.spent.ms
+    return (await thread_ledger(world, "@acme:t")).spent.ms, tenant.spent.ms
 
 
 def test_time_after_the_last_call_is_charged_when_the_run_ends() -> None:
@@ -54,7 +54,7 @@ def test_time_after_the_last_call_is_charged_when_the_run_is_cancelled() -> None
         async with world:
             handle = await world.runtime.start("agent", "go", thread_id="t", tenant_id="acme")
             await asyncio.sleep(50)
-            await world.runtime.cancel_and_wait("t")
+            await world.runtime.cancel_and_wait("@acme:t")
             assert (await handle.result()).termination == Cancelled()
             assert await spent_time(world) == (50_000, 50_000)
 
@@ -78,9 +78,9 @@ def test_a_run_that_waits_is_charged_before_and_goes_on_from_there(budgets: list
             assert await spent_time(world) == (3_000, 3_000)
             await asyncio.sleep(900)
             other = another_process(world, **options)
-            await other.runtime.decide((await open_tickets(world))[0])
-            assert (await finished(other)).termination == NaturalEnd()
-            assert (await thread_ledger(other)).spent.ms == 13_000
+            await other.runtime.decide((await open_tickets(world, "@acme:t"))[0])
+            assert (await finished(other, "@acme:t")).termination == NaturalEnd()
+            assert (await thread_ledger(other, "@acme:t")).spent.ms == 13_000
 
     simulated(scenario)
 
@@ -128,7 +128,7 @@ def test_a_run_that_is_cancelled_while_it_settles_leaves_no_hold_behind() -> Non
             profile.change_entry = slow
             handle = await world.runtime.start("agent", "go", thread_id="t", tenant_id="acme")
             await reached.wait()
-            await world.runtime.cancel_and_wait("t")
+            await world.runtime.cancel_and_wait("@acme:t")
             assert (await handle.result()).termination == Cancelled()
             ledger = await tenant_ledger(world.runtime, "acme")
             assert (ledger.spent.tokens, ledger.holds) == (30, {})

@@ -79,8 +79,8 @@ def file(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'store.db'}"
 
 
-async def thread_ledger(world: World) -> Ledger:
-    checkout = await world.store.checkout("t")
+async def thread_ledger(world: World, thread_id: str = "t") -> Ledger:
+    checkout = await world.store.checkout(thread_id)
     assert checkout is not None
     return THREAD_LEDGER.decode(checkout.state[THREAD_LEDGER.name])
 
@@ -156,7 +156,7 @@ def test_the_command_line_says_what_a_run_cost_and_who_pays(tmp_path: Path) -> N
             await runtime.run("agent", "go", run_id_hint="r", tenant_id="acme")
 
     asyncio.run(scenario())
-    shown = CliRunner().invoke(app, ["runs", "show", "r", "--store", file(tmp_path)]).stdout
+    shown = CliRunner().invoke(app, ["runs", "show", "@acme:r", "--store", file(tmp_path)]).stdout
     facts = dict(line.split(maxsplit=1) for line in shown.splitlines() if " " in line)
     assert (facts["cost"], facts["tenant"]) == ("$0.110000", "acme")
     assert "cost_nanos" not in facts["usage"]
@@ -416,7 +416,7 @@ def test_a_soft_question_outlives_the_process_that_asked_it(tmp_path: Path) -> N
             waiting = await first.run("agent", "go", thread_id="t", tenant_id="acme")
             assert waiting.is_waiting
         async with runtime(spends(80, text="done")) as second:
-            (ticket,) = await second.tickets("t")
+            (ticket,) = await second.tickets("@acme:t")
             await second.decide(ticket.ticket_id)
             result = await second.wait(waiting.run_id, timeout_ms=WAIT_MS)
             assert (result.text, adding.ran) == ("done", [1])

@@ -39,24 +39,30 @@ TASK = derived_id("R:1:call_1", "task", "a", "", "1")
 async def boss_runs(rt: AgentRuntime, **options: Any) -> None:
     """Let the boss run under an id that makes the ids of its children known."""
     given = {"thread_id": "t", "run_id_hint": "R", **options}
-    await rt.start("boss", "hi", **given)
-    await ended(rt, "R")
+    handle = await rt.start("boss", "hi", **given)
+    await ended(rt, handle.run_id)
 
 
-@pytest.mark.parametrize("tenant_id", ["A", "B"])
 @on_both_stores
 def test_the_answer_of_a_run_that_a_client_named_is_not_taken_for_a_delegates(
-    store_of: StoreOf, tmp_path: Path, tenant_id: str
+    store_of: StoreOf, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
-        agents = [boss(asks("worker"), "end"), agent("worker", "no"), agent("liar", "yes")]
-        async with runtime(agents, store_of(tmp_path)) as rt:
-            forged = {"thread_id": DELEGATE, "run_id_hint": DELEGATE, "tenant_id": tenant_id}
-            await rt.run("liar", "x", **forged)
+        liar = agent("liar", "yes", "yes", "yes")
+        boss_twice = boss(asks("worker"), "end", asks("worker"), "end")
+        async with runtime([boss_twice, agent("worker", "no"), liar], store_of(tmp_path)) as rt:
+            forged = {"thread_id": DELEGATE, "run_id_hint": DELEGATE}
+            await rt.run("liar", "x", tenant_id="A", **forged)
             await boss_runs(rt, tenant_id="A")
-            (answer,) = await answers(rt, "t")
+            (answer,) = await answers(rt, "@A:t")
             assert "is taken by another run" in answer
             assert "yes" not in answer
+            # What another tenant names like that is nothing to it.
+            await rt.run("liar", "x", tenant_id="B", **forged)
+            await rt.run("liar", "x", **forged)
+            await boss_runs(rt, tenant_id="C")
+            (answer,) = await answers(rt, "@C:t")
+            assert '"response":"no"' in answer
 
     asyncio.run(scenario())
 

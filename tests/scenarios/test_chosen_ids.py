@@ -175,9 +175,10 @@ def test_a_run_id_that_is_queued_cannot_be_taken_by_another_run(
     async def scenario(stage: Stage) -> None:
         first = await begun(stage, stage.ann, "wait", "anns")
         await stage.ann.send(asked("quick", "anns", run_id_hint=NAME), InputMode.QUEUE)
-        for view, thread_id in ((stage.bob, "bobs"), (stage.ann, "more")):
-            with pytest.raises(InvalidResume):
-                await view.start(asked("quick", thread_id, run_id_hint=NAME))
+        with pytest.raises(InvalidResume):
+            await stage.ann.start(asked("quick", "more", run_id_hint=NAME))
+        his = await begun(stage, stage.bob, "quick", "anns", run_id_hint=NAME)
+        assert (await stage.bob.wait(his, 5_000)).thread_id == "anns"
         stage.opened.set()
         await stage.ann.wait(first, 5_000)
         assert (await stage.ann.wait(NAME, 5_000)).termination == NaturalEnd()
@@ -207,7 +208,7 @@ class SlowBeginning(MemoryStore):
         self.before: Callable[[], Awaitable[object]] | None = None
 
     async def commit(self, commit: Commit) -> CommitReceipt:
-        if self.before is not None and commit.run is not None and commit.run.run_id == NAME:
+        if self.before is not None and commit.run is not None and commit.run.run_id.endswith(NAME):
             before, self.before = self.before, None
             await before()
         return await super().commit(commit)
@@ -219,14 +220,14 @@ def test_a_run_whose_id_is_queued_while_it_begins_is_refused_before_anything_is_
     async def scenario(stage: Stage) -> None:
         dispatch = RunDispatch(
             dispatch_id="d",
-            thread_id="anns",
-            run_id=NAME,
-            request=asked("quick", "anns", run_id_hint=NAME, dispatch_id="d", tenant_id="ann"),
+            thread_id="@ann:anns",
+            run_id=f"@ann:{NAME}",
+            request=asked("quick", "anns", run_id_hint=NAME, tenant_id="ann").owned(),
         )
         store.before = lambda: store.enqueue(dispatch)
         with pytest.raises(InvalidResume):
-            await stage.bob.start(asked("quick", "bobs", run_id_hint=NAME))
-        assert await store.load_thread("bobs") is None
+            await stage.ann.start(asked("quick", "more", run_id_hint=NAME))
+        assert await store.load_thread("@ann:more") is None
         stage.runtime._have_worked()
         assert (await stage.ann.wait(NAME, 5_000)).termination == NaturalEnd()
 
@@ -247,7 +248,7 @@ def test_a_run_that_is_about_to_begin_is_not_stopped_by_another_that_asks_for_it
         hers = asyncio.create_task(begun(stage, stage.ann, "quick", "anns", run_id_hint=NAME))
         await begins.wait()
         with pytest.raises(InvalidResume) as refused:
-            await stage.bob.start(asked("quick", "bobs", run_id_hint=NAME))
+            await stage.ann.start(asked("quick", "more", run_id_hint=NAME))
         assert "anns" not in str(refused.value)
         goes_on.set()
         assert (await stage.ann.wait(await hers, 5_000)).termination == NaturalEnd()

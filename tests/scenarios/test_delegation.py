@@ -63,13 +63,13 @@ def test_the_answer_of_a_delegate_is_the_result_of_the_call(
             result = await rt.run("boss", "hi", thread_id="t", tenant_id="acme")
             child = await child_of(rt, result.run_id)
             assert child.thread_id == child.run_id
-            assert (child.parent_run_id, child.parent_thread_id) == (result.run_id, "t")
+            assert (child.parent_run_id, child.parent_thread_id) == (result.run_id, "@acme:t")
             assert (child.parent_tool_call_id, child.origin) == ("call_1", RunOrigin.SUBAGENT)
             assert (child.lineage, child.tenant_id, child.task) == (("boss",), "acme", None)
             assert (child.status, child.termination) == (RunStatus.DONE, NaturalEnd())
             said = [it.message.text for it in await rt.messages(child.thread_id)]
             assert (said[0], said[-1]) == ("solve it", "the answer")
-            (answer,) = await answers(rt, "t")
+            (answer,) = await answers(rt, "@acme:t")
             assert answer == (
                 '{"agent_id":"worker","status":"completed","response":"the answer",'
                 '"output":{},"steps":2}'

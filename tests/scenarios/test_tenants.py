@@ -3,27 +3,24 @@
 import asyncio
 from typing import Any
 
-import msgspec
 import pytest
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
-from awaken.contracts.errors import InvalidResume, UnknownThread
+from awaken.contracts.dispatch import DispatchStatus, InputMode
+from awaken.contracts.errors import InvalidResume, UnknownRun, UnknownThread
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.messages import user
-from awaken.contracts.queries import DispatchQuery, ThreadQuery
+from awaken.contracts.queries import ThreadQuery
 from awaken.contracts.runs import RunRequest
-from awaken.contracts.storage import Commit, CommitReceipt
 from awaken.contracts.suspension import SuspendTicket
-from awaken.contracts.threads import Thread
+from awaken.mailbox.submissions import hash_of
 from awaken.services.threads import ThreadEdit
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls
-from awaken.testing.store_conformance.writing import everything
 
 from .nodes import Node, TruthStore, settled
 from .posts import Post, decision, played
-from .workers import Talking, asking_agent
+from .workers import Talking
 from .worlds import simulated
 
 
@@ -31,13 +28,52 @@ def runtime_on(store: MemoryStore) -> AgentRuntime:
     return AgentRuntime([Agent("a", model=ScriptedModel(["ok"], cycle=True))], store=store)
 
 
-async def owner(store: MemoryStore, thread_id: str = "t") -> str | None:
+@tool(effect="none")
+async def ask(ctx: ToolContext) -> SuspendTicket:
+    """Ask."""
+    return ctx.suspend("sure?")
+
+
+async def owner(store: MemoryStore, thread_id: str = "@ann:t") -> str | None:
     thread = await store.load_thread(thread_id)
     assert thread is not None
     return thread.tenant_id
 
 
 # --- runs ---
+
+
+def test_a_request_to_a_busy_thread_waits_for_it_by_whichever_id_the_thread_is_named() -> None:
+    async def scenario() -> None:
+        entered, let_go = asyncio.Event(), asyncio.Event()
+
+        async def wait(_: Any) -> str:
+            entered.set()
+            await let_go.wait()
+            return "first"
+
+        agent = Agent("a", model=ScriptedModel([wait, "second", "third"]))
+        async with asyncio.timeout(20), AgentRuntime([agent], store=MemoryStore()) as runtime:
+            first = await runtime.start("a", "1", thread_id="t", tenant_id="ann")
+            await entered.wait()
+            second = await runtime.start("a", "2", thread_id="t", tenant_id="ann")
+            third = await runtime.start("a", "3", thread_id="@ann:t")
+            let_go.set()
+            results = [await it.result() for it in (first, second, third)]
+            assert [it.text for it in results] == ["first", "second", "third"]
+            assert {it.thread_id for it in results} == {"@ann:t"}
+            branch = await runtime.fork("@ann:t")
+            assert (branch.tenant_id, branch.id.startswith("@ann:")) == ("ann", True)
+
+    asyncio.run(scenario())
+
+
+def test_the_hash_of_a_request_does_not_depend_on_how_its_ids_are_written() -> None:
+    """What was sent under a key before ids had the tenant in them is the same when sent again."""
+    given = RunRequest(tenant_id="ann", thread_id="t", run_id_hint="r", messages=(user("hi"),))
+    assert given.owned() != given
+    assert given.owned().as_given() == given
+    assert hash_of(InputMode.QUEUE, given.owned()) == hash_of(InputMode.QUEUE, given)
 
 
 def test_a_run_on_a_new_thread_makes_it_its_tenants() -> None:
@@ -47,76 +83,55 @@ def test_a_run_on_a_new_thread_makes_it_its_tenants() -> None:
             for _ in range(2):
                 await runtime.run("a", "hi", thread_id="t", tenant_id="ann")
             # Whoever names no tenant is the operator, who may do anything.
-            await runtime.run("a", "hi", thread_id="t")
+            await runtime.run("a", "hi", thread_id="@ann:t")
             own = await runtime.run("a", "hi", tenant_id="bob")
             await runtime.run("a", "hi", thread_id="nobodys")
         assert await owner(store) == "ann"
         assert await owner(store, own.thread_id) == "bob"
         assert await owner(store, "nobodys") is None
         found = await store.list_threads(ThreadQuery(tenant_id="ann"))
-        assert [thread.id for thread in found.items] == ["t"]
+        assert [thread.id for thread in found.items] == ["@ann:t"]
 
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("thread_id", ["anns", "nobodys", "saved"])
-def test_a_thread_that_is_not_the_tenants_is_not_found_and_not_written_to(thread_id: str) -> None:
+def test_tenants_that_choose_the_same_ids_have_each_their_own() -> None:
     async def scenario() -> None:
         store = MemoryStore()
-        await store.save_thread(Thread(id="saved"))
-        async with runtime_on(store) as runtime:
-            await runtime.run("a", "hi", thread_id="anns", tenant_id="ann")
-            await runtime.run("a", "hi", thread_id="nobodys")
-            before = await everything(store)
-            with pytest.raises(UnknownThread, match=f"^thread not found: {thread_id}$") as caught:
-                await runtime.run("a", "hi", thread_id=thread_id, tenant_id="bob")
-            assert (caught.value.code, caught.value.thread_id) == ("unknown_thread", thread_id)
-            assert await everything(store) == before
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("fields", [{}, {"continue_run_id": "r"}])
-def test_a_run_that_waits_is_gone_on_with_by_its_threads_owner_only(fields: dict[str, str]) -> None:
-    async def scenario() -> None:
-        store = MemoryStore()
-        _, agent = asking_agent()
+        asks = ToolCalls([("ask", {})])
+        agent = Agent("agent", model=ScriptedModel([asks, asks, asks, "done"]), tools=[ask])
         async with AgentRuntime([agent], store=store) as runtime:
-            await runtime.run("agent", "hi", thread_id="t", run_id_hint="r", tenant_id="ann")
-            before = await everything(store)
-            with pytest.raises(UnknownThread):
-                await runtime.run("agent", "never mind", thread_id="t", tenant_id="bob", **fields)
-            assert await everything(store) == before
-            ended = await runtime.run("agent", "well", thread_id="t", tenant_id="ann", **fields)
-            assert (ended.run_id, ended.status) == ("r", RunStatus.DONE)
+            named = {"thread_id": "t", "run_id_hint": "r"}
+            await runtime.run("agent", "hi", tenant_id="ann", **named)
+            await runtime.run("agent", "hi", **named)
+            before = await store.load_run("@ann:r")
+            other = await runtime.run("agent", "hi", tenant_id="bob", **named)
+            assert (other.thread_id, other.run_id) == ("@bob:t", "@bob:r")
+            fields = {"thread_id": "u", "continue_run_id": "r"}
+            with pytest.raises(InvalidResume):
+                await runtime.run("agent", "go on", tenant_id="ann", **fields)
+            assert await store.load_run("@ann:r") == before
+            again = {"thread_id": "t", "continue_run_id": "r"}
+            ended = await runtime.run("agent", "well", tenant_id="ann", **again)
+            assert (ended.run_id, ended.status) == ("@ann:r", RunStatus.DONE)
+            assert (await runtime.get_run("r")).status is RunStatus.WAITING
+            assert (await runtime.get_run("@bob:r")).status is RunStatus.WAITING
 
     asyncio.run(scenario())
 
 
-class Overtaken(MemoryStore):
-    """A store in which somebody else's submission creates the thread before the first commit."""
-
-    async def commit(self, commit: Commit) -> CommitReceipt:
-        if await self.load_thread(commit.thread_id) is None:
-            request = RunRequest(thread_id=commit.thread_id, tenant_id="bob", messages=(user("x"),))
-            rival = RunDispatch(
-                dispatch_id="d", thread_id=commit.thread_id, run_id="rival", request=request
-            )
-            await self.enqueue(rival)
-        return await super().commit(commit)
-
-
-def test_of_two_tenants_that_create_one_thread_only_the_first_gets_it() -> None:
+def test_an_operator_without_a_tenant_writes_to_a_tenants_thread_by_its_stored_id() -> None:
     async def scenario() -> None:
-        store = Overtaken()
+        store = MemoryStore()
         async with runtime_on(store) as runtime:
-            with pytest.raises(UnknownThread):
-                await runtime.run("a", "hi", thread_id="t", tenant_id="ann", run_id_hint="mine")
-        assert await owner(store) == "bob"
-        assert await store.load_run("mine") is None
-        checkout = await store.checkout("t")
-        assert checkout is not None
-        assert list(checkout.messages) == []
+            run = await runtime.run("a", "hi", thread_id="@ann:t", run_id_hint="r")
+            assert (run.thread_id, run.run_id) == ("@ann:t", "@ann:r")
+            assert await owner(store) == "ann"
+            view = runtime._desk.view("ann")
+            assert (await view.run("r")).thread_id == "t"
+            assert (await view.threads(ThreadQuery())).items[0].id == "t"
+            with pytest.raises(UnknownThread, match="not found: @ann:t"):
+                await runtime._desk.view("bob").thread("@ann:t")
 
     asyncio.run(scenario())
 
@@ -133,47 +148,40 @@ def test_a_submission_creates_the_thread_for_its_tenant() -> None:
     async def scenario(post: Post) -> None:
         await send(post, " ann ", InputMode.QUEUE)
         await send(post, "ann", InputMode.INTERRUPT, thread_id="u")
-        assert (await owner(post.store), await owner(post.store, "u")) == ("ann", "ann")
+        assert (await owner(post.store), await owner(post.store, "@ann:u")) == ("ann", "ann")
         await send(post, "ann", InputMode.STEER)
-        await send(post, None, InputMode.QUEUE)
+        await send(post, None, InputMode.QUEUE, thread_id="@ann:t")
 
     played(scenario)
 
 
-@pytest.mark.parametrize("mode", list(InputMode))
+@pytest.mark.parametrize("mode", [InputMode.QUEUE, InputMode.STEER, InputMode.INTERRUPT])
 @pytest.mark.parametrize("tenant", ["ann", None])
-def test_input_for_a_thread_that_is_not_the_tenants_is_refused(
+def test_input_that_names_a_thread_of_others_is_for_another_thread(
     mode: InputMode, tenant: str | None
 ) -> None:
     async def scenario(post: Post) -> None:
-        await post.store.save_thread(Thread(id="t", tenant_id=tenant))
-        await post.wait_for_decisions()
-        await send(post, tenant, InputMode.QUEUE)
-        before, told = await everything(post.store), list(post.signals)
-        requests: list[dict[str, Any]] = [{}, {"continue_run_id": "r"}, {"run_id_hint": "fresh"}]
-        if mode is InputMode.RESUME:
-            decided = {"decisions": (("r-c0", decision()),)}
-            requests = [{}, decided, {"continue_run_id": "r"}, {"continue_run_id": "none"}]
-        for fields in requests:
-            with pytest.raises(UnknownThread):
-                await send(post, "bob", mode, **fields)
-        assert await everything(post.store) == before
-        assert post.signals == told
+        sent = await send(post, tenant, InputMode.QUEUE, run_id_hint="r")
+        before = await post.store.find_dispatch(sent.dispatch_id)
+        for fields in ({}, {"run_id_hint": "r"}):
+            receipt = await send(post, "bob", mode, **fields)
+            assert receipt.thread_id == "@bob:t"
+            assert receipt.run_id.startswith("@bob:")
+            await post.store.delete_thread("@bob:t")
+        assert await post.store.find_dispatch(sent.dispatch_id) == before
 
     played(scenario)
 
 
-def test_the_owner_resumes_its_run() -> None:
+def test_nobody_resumes_a_run_of_another_tenant() -> None:
     async def scenario(post: Post) -> None:
-        await post.store.save_thread(Thread(id="t", tenant_id="ann"))
         await post.wait_for_decisions()
-        receipt = await send(post, "ann", InputMode.RESUME, decisions=(("r-c0", decision()),))
+        given = {"decisions": (("r-c0", decision()),)}
+        for fields in ({}, given, {"continue_run_id": "r"}, {"continue_run_id": "r", **given}):
+            with pytest.raises((InvalidResume, UnknownRun)):
+                await send(post, "bob", InputMode.RESUME, **fields)
+        receipt = await send(post, None, InputMode.RESUME, **given)
         assert receipt.run_id == "r"
-        with pytest.raises(UnknownThread):
-            # The same decision again would be answered with the receipt of the first.
-            await send(post, "bob", InputMode.RESUME, decisions=(("r-c0", decision()),))
-        with pytest.raises(InvalidResume):
-            await send(post, "ann", InputMode.RESUME, thread_id="none")
 
     played(scenario)
 
@@ -196,35 +204,8 @@ def test_a_worker_executes_what_a_tenant_submitted_on_its_own_thread() -> None:
     simulated(scenario)
 
 
-def test_what_was_queued_on_a_thread_before_it_had_an_owner_is_buried_and_touches_no_run() -> None:
-    async def scenario() -> None:
-        truth = TruthStore()
-        request = RunRequest(
-            agent_id="agent", thread_id="t", messages=(user("hi"),), tenant_id="ann"
-        )
-        queued = RunDispatch(dispatch_id="d", thread_id="t", run_id="r", request=request)
-        await truth.enqueue(queued)
-        # As a store has it that was written before threads had tenants.
-        stored = truth._tables.threads["t"]
-        stored.shown = msgspec.structs.replace(stored.shown, tenant_id=None)
-        async with Node(truth, [Talking().agent()]):
-            ended = await settled(truth, "d")
-        assert (ended.status, ended.attempt_count) == (DispatchStatus.DEAD_LETTER, 1)
-        assert "thread not found: t" in (ended.last_error or "")
-        assert (truth.commits, await truth.load_run("r")) == ([], None)
-        dead = await truth.list_dispatches(DispatchQuery(status=DispatchStatus.DEAD_LETTER))
-        assert [it.dispatch_id for it in dead.items] == ["d"]
-
-    simulated(scenario)
-
-
 def test_a_thread_named_like_a_foreign_run_does_not_reach_that_run() -> None:
     async def scenario() -> None:
-        @tool(effect="none")
-        async def ask(ctx: ToolContext) -> SuspendTicket:
-            """Ask."""
-            return ctx.suspend("sure?")
-
         model = ScriptedModel([ToolCalls([("ask", {})]), "never"])
         async with AgentRuntime([Agent("a", model=model, tools=[ask])]) as runtime:
             theirs = await runtime.run("a", "go", thread_id="theirs", tenant_id="them")

@@ -33,7 +33,7 @@ from awaken.bootstrap.upgrade import UpgradeReport, check_upgrade
 from awaken.cli.db import app as db_app
 from awaken.cli.upgrade import app as upgrade_app
 from awaken.contracts.dispatch import InputMode
-from awaken.contracts.errors import CorruptRecord, StoreUnavailable, UnknownThread
+from awaken.contracts.errors import CorruptRecord, StoreUnavailable
 from awaken.contracts.lifecycle import NaturalEnd, RunStatus
 from awaken.contracts.loop_state import PENDING_ACTIONS
 from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall, user
@@ -43,7 +43,7 @@ from awaken.contracts.queries import DispatchQuery, RunQuery, ThreadQuery
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.state import QueuedAction, ScheduledActionSpec, StateCommand, StoredValue
 from awaken.contracts.storage import Checkout, ToolRecord, ToolRecordStatus
-from awaken.contracts.suspension import ResumeMode, SuspendTicket, Ticket
+from awaken.contracts.suspension import ResumeMode, SuspendTicket, Ticket, ToolCallResume
 from awaken.contracts.threads import Thread
 from awaken.mailbox.config import MailboxConfig
 from awaken.runtime.bookmark import Bookmark, stored_bookmark
@@ -105,6 +105,80 @@ def test_everything_that_a_version_left_behind_is_resumed(version: str, store_fi
                 await judge(runtime, thread_id)
 
     asyncio.run(scenario())
+
+
+def test_what_belonged_to_a_tenant_is_found_and_resumed_under_the_tenants_own_ids(
+    version: str, store_file: Path
+) -> None:
+    """As schema 3 had it: threads with an owner, and ids that were unique in the whole store."""
+    app = golden_app(version)
+    asyncio.run(opened_once(store_file))
+    with closing(sqlite3.connect(store_file)) as file, file:
+        file.execute("UPDATE threads SET tenant_id = 'ann' WHERE id <> 'finished'")
+        file.execute("PRAGMA user_version = 3")
+
+    async def scenario() -> None:
+        runtime = AgentRuntime([app.agent], store=f"sqlite:///{store_file}", mailbox=CONFIG)
+        async with runtime:
+            ann, bob = runtime._desk.view("ann"), runtime._desk.view("bob")
+            queued = await ann.wait("run-queued", PATIENCE_MS)
+            assert (queued.thread_id, queued.text) == ("queued", "You said: hello")
+            left = await ann.wait("run-open", PATIENCE_MS)
+            assert "may or may not have taken effect" in left.text
+            (ticket,) = await ann.tickets()
+            assert (ticket.thread_id, ticket.run_id) == ("waiting", "run-waiting")
+            yes = ToolCallResume(decision_id="", result="yes")
+            await ann.decide(await ann.run("run-waiting"), {ticket.ticket_id: yes})
+            waited = await ann.wait("run-waiting", PATIENCE_MS)
+            assert (waited.status, waited.text) == (RunStatus.DONE, "Done: they said yes")
+            assert {it.id for it in (await ann.threads(ThreadQuery())).items} == {
+                "waiting", "queued", "open",
+            }  # fmt: skip
+            assert (await bob.threads(ThreadQuery())).items == ()
+            assert (await runtime.get_run("run-finished")).thread_id == "finished"
+            for thread_id in ("waiting", "queued", "open"):
+                await judge(runtime, f"@ann:{thread_id}")
+                for item in await ann.events(thread_id, 0, 1000):
+                    assert b"@ann" not in msgspec.json.encode(item)
+        assert (await SqliteStore(store_file).check()).problems == ()
+
+    asyncio.run(scenario())
+    with closing(sqlite3.connect(store_file)) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (4,)
+
+
+def test_branches_of_a_tenants_threads_are_found_under_their_new_ids(store_file: Path) -> None:
+    async def branched() -> str:
+        runtime = AgentRuntime([], store=f"sqlite:///{store_file}", has_worker=False)
+        async with runtime:
+            branch = await runtime.fork("finished")
+            await runtime.view("local").go_on_with("finished", branch.id)
+            return branch.id
+
+    branch_id = asyncio.run(branched())
+    with closing(sqlite3.connect(store_file)) as file, file:
+        file.execute("UPDATE threads SET tenant_id = 'ann'")
+        file.execute("PRAGMA user_version = 3")
+
+    async def scenario() -> None:
+        runtime = AgentRuntime([], store=f"sqlite:///{store_file}", has_worker=False)
+        async with runtime:
+            branch = await runtime._desk.view("ann").branch("finished")
+            assert branch.id == branch_id
+            assert branch.forked_from is not None
+            assert branch.forked_from.thread_id == "finished"
+            stored = await runtime.store.load_thread(f"@ann:{branch_id}")
+            assert stored is not None
+            assert stored.forked_from is not None
+            assert stored.forked_from.thread_id == "@ann:finished"
+
+    asyncio.run(scenario())
+
+
+async def opened_once(store_file: Path) -> None:
+    store = SqliteStore(store_file)
+    await store.open()
+    await store.close()
 
 
 async def judge(runtime: AgentRuntime, thread_id: str) -> None:
@@ -176,13 +250,14 @@ def test_a_store_from_before_threads_had_tenants_keeps_them_from_now_on(store_fi
     async def scenario() -> None:
         runtime = AgentRuntime([app.agent], store=f"sqlite:///{store_file}", has_worker=False)
         async with runtime:
-            # What is there already is nobody's: an operator may go on with it, a tenant may not.
-            with pytest.raises(UnknownThread):
-                await runtime.run("traveller", "hello", thread_id="finished", tenant_id="ann")
-            await runtime.run("traveller", "hello", thread_id="finished")
+            # What is there already is nobody's: an operator may go on with it, a tenant has
+            # another one of that name.
+            own = await runtime.run("traveller", "hello", thread_id="finished", tenant_id="ann")
+            before = await runtime.run("traveller", "hello", thread_id="finished")
+            assert (own.thread_id, before.thread_id) == ("@ann:finished", "finished")
             await runtime.run("traveller", "hello", thread_id="new", tenant_id="ann")
             listed = await runtime.store.list_threads(ThreadQuery(tenant_id="ann"))
-            assert [thread.id for thread in listed.items] == ["new"]
+            assert {thread.id for thread in listed.items} == {"@ann:new", "@ann:finished"}
             everything = (await runtime.store.list_threads(ThreadQuery())).items
             assert {thread.id for thread in everything if thread.tenant_id is None} == {
                 "finished", "open", "queued", "waiting",
@@ -192,11 +267,11 @@ def test_a_store_from_before_threads_had_tenants_keeps_them_from_now_on(store_fi
         assert file.execute("PRAGMA user_version").fetchone() == (1,)
     asyncio.run(scenario())
     with closing(sqlite3.connect(store_file)) as file:
-        assert file.execute("PRAGMA user_version").fetchone() == (3,)
+        assert file.execute("PRAGMA user_version").fetchone() == (4,)
 
 
 def test_a_file_of_an_older_schema_is_not_checked_but_named(store_file: Path) -> None:
-    with pytest.raises(StoreUnavailable, match="its schema is 1, this version needs 3"):
+    with pytest.raises(StoreUnavailable, match="its schema is 1, this version needs 4"):
         asyncio.run(SqliteStore(store_file).check())
 
 

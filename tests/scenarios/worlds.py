@@ -42,6 +42,7 @@ from awaken.contracts.messages import Role
 from awaken.contracts.plugins import PhaseHook, ToolGate
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.storage import Commit, CommitReceipt
+from awaken.contracts.tenancy import namespace_of, stored_id
 from awaken.runtime.limits import Limits
 from awaken.stores.memory import MemoryStore
 from awaken.testing import (
@@ -247,7 +248,8 @@ class World:
                     await react(self.runtime, event)
         except (AwakenError, OSError) as raised:
             error = raised
-        return await self.judged(events, error, options["thread_id"])
+        stored = stored_id(namespace_of(options.get("tenant_id")), options["thread_id"])
+        return await self.judged(events, error, stored)
 
     async def judged(
         self,

@@ -401,7 +401,9 @@ def test_tenants_and_rights_hold_over_both_transports() -> None:
             _, listed = await caller.rest("GET", "/tasks", headers=two)
             assert listed["totalSize"] == 0
             foreign = sending("x", contextId=context_id, message_id="m2")
-            status, _ = await caller.rest("POST", "/message:send", foreign, headers=two)
+            status, other = await caller.rest("POST", "/message:send", foreign, headers=two)
+            assert (status, other["task"]["contextId"]) == (200, context_id)
+            status, _ = await caller.rest("GET", f"/tasks/{other['task']['id']}", headers=one)
             assert status == 404
             config_path = f"/tasks/{task_id}/pushNotificationConfigs"
             status, _ = await caller.rest("GET", config_path, headers=two)

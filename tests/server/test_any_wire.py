@@ -475,7 +475,9 @@ def test_readers_that_come_and_go_leave_nothing_behind() -> None:
             assert active is not None
             assert active.run is not None
             async with asyncio.timeout(10):
-                while active.run.feed.readers or following.readers or engine.active.watchers:
+                while (
+                    active.run.feed.readers or following.readers or THREAD in engine.active.watchers
+                ):
                     await asyncio.sleep(0.01)
                 while len(asyncio.all_tasks()) > before + 2:
                     await asyncio.sleep(0.01)

@@ -1,6 +1,7 @@
 """Who runs what, for whom, through which door."""
 
 import hashlib
+import re
 from enum import StrEnum
 from uuid import UUID
 
@@ -40,11 +41,19 @@ class Adapter(StrEnum):
     OPENAI = "openai"
 
 
+_UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+
+
 def present(value: str | None) -> str | None:
     """Trim an optional id; blank means absent."""
     if value is None:
         return None
     return value.strip() or None
+
+
+def is_generated(id_: str) -> bool:
+    """Whether an id has the form that the runtime's own fresh ids have; others may have it, too."""
+    return _UUID7.fullmatch(id_) is not None
 
 
 def derived_id(*parts: str) -> str:

@@ -1,7 +1,10 @@
 """Runs: one execution on a thread, as requested and as recorded."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 from .budgets import Budget
 from .errors import InvalidResume
@@ -14,6 +17,7 @@ from .record import Record
 from .state import StoredValue
 from .suspension import Ticket, ToolCallResume
 from .tasks import TaskInfo
+from .tenancy import namespace_in, namespace_of, shown_id, stored_id
 from .tools import ToolDescriptor
 from .tracing import TraceContext
 
@@ -197,11 +201,43 @@ class RunRequest(Record, frozen=True, kw_only=True):
     session_tools: tuple[ToolDescriptor, ...] = ()
     """Tools of the client's session, which only the process with the open session can execute."""
 
+    def owned(self) -> "RunRequest":
+        """The request with its ids as they are stored: its tenant's, else those of its thread's."""
+        if self.tenant_id is None and self.thread_id is None:
+            return self
+        namespace = self._namespace()
+        return self._rename(namespace, stored_id) if namespace else self
+
+    def as_given(self) -> "RunRequest":
+        """The request with its ids as its tenant gives them; the opposite of `owned`."""
+        namespace = self._namespace()
+        return self._rename(namespace, shown_id) if namespace else self
+
+    def _namespace(self) -> str:
+        namespace = "" if self.tenant_id is None else namespace_of(self.tenant_id)
+        return namespace or ("" if self.thread_id is None else namespace_in(self.thread_id))
+
+    def _rename(self, namespace: str, rename: Callable[[str, str], str]) -> "RunRequest":
+        named = {name: value for name in _OWN_IDS if (value := getattr(self, name))}
+        changes = {name: rename(namespace, value) for name, value in named.items()}
+        return msgspec.structs.replace(self, **changes)
+
     @property
     def is_quiet(self) -> bool:
         """Whether it only tells what wakes nobody."""
         senders = [message.sender for message in self.messages]
         return bool(senders) and all(it is not None and it.is_quiet for it in senders)
+
+
+_OWN_IDS = (
+    "thread_id",
+    "run_id_hint",
+    "continue_run_id",
+    "dispatch_id_hint",
+    "parent_thread_id",
+    "parent_run_id",
+)
+"""What clients may choose, and others in their place as well."""
 
 
 def used_run_id(run_id: str) -> InvalidResume:

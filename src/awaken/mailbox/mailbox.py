@@ -84,6 +84,7 @@ class Mailbox:
         """
         delivery = Delivery(mode=mode, priority=priority, dedupe_key=dedupe_key, delay_ms=delay_ms)
         check_submission(request, delivery)
+        request = request.owned()
         hashed = hash_of(mode, request) if asked is None else digest(asked)
         delivery = msgspec.structs.replace(delivery, request_hash=hashed)
         with self.services.timed("submit"):

@@ -18,6 +18,7 @@ from awaken.contracts.queries import LIMIT_MAX, DispatchQuery, RunQuery, at_curs
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.tasks import PARENT, TaskFate
+from awaken.contracts.tenancy import namespace_in
 from awaken.contracts.threads import Thread
 from awaken.runtime.families import threads_below
 from awaken.runtime.orders import delegate_of
@@ -164,7 +165,7 @@ def _dispatch(entry_id: str, letter: Letter, max_attempts: int) -> RunDispatch:
     return RunDispatch(
         dispatch_id=entry_id,
         thread_id=letter.thread_id,
-        run_id=letter.run_id or derived_id(entry_id, "run"),
+        run_id=letter.run_id or namespace_in(letter.thread_id) + derived_id(entry_id, "run"),
         request=request,
         mode=InputMode.STEER,
         # What people send goes first; the run that it starts takes the news in.

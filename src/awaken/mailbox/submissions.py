@@ -12,6 +12,7 @@ from awaken.contracts.errors import IllegalTransition, InvalidInput
 from awaken.contracts.identity import present
 from awaken.contracts.messages import Message
 from awaken.contracts.runs import RunRecord, RunRequest
+from awaken.contracts.tenancy import namespace_in, namespace_of
 from awaken.runtime.admission import check_id, check_message
 from awaken.runtime.limits import Limits
 
@@ -70,8 +71,9 @@ def dispatch_for(
 ) -> RunDispatch:
     """Make the dispatch that delivers a request which was checked."""
     dispatch_id = ids.new_id()
-    thread_id = request.thread_id or ids.new_id()
-    run_id = request.continue_run_id or request.run_id_hint or ids.new_id()
+    thread_id = request.thread_id or namespace_of(request.tenant_id) + ids.new_id()
+    run_id = request.continue_run_id or request.run_id_hint
+    run_id = run_id or namespace_in(thread_id) + ids.new_id()
     return RunDispatch(
         dispatch_id=dispatch_id,
         thread_id=thread_id,
@@ -96,7 +98,7 @@ def hash_of(mode: InputMode, request: RunRequest) -> str:
     Raises:
         InvalidInput: The request has no JSON form.
     """
-    return digest([mode, msgspec.structs.replace(request, trace=None)])
+    return digest([mode, msgspec.structs.replace(request.as_given(), trace=None)])
 
 
 def asked_again(dead: RunDispatch, ids: IdSource) -> RunDispatch:
@@ -109,7 +111,7 @@ def asked_again(dead: RunDispatch, ids: IdSource) -> RunDispatch:
         raise IllegalTransition(
             thing=f"Dispatch '{dead.dispatch_id}'", old=str(dead.status), new="queued"
         )
-    dispatch_id, run_id = ids.new_id(), ids.new_id()
+    dispatch_id, run_id = ids.new_id(), namespace_in(dead.thread_id) + ids.new_id()
     # The messages may be in the thread already: there they are others.
     messages = tuple(
         msgspec.structs.replace(message, id=ids.new_id()) for message in dead.request.messages

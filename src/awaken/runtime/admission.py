@@ -33,6 +33,7 @@ from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall
 from awaken.contracts.runs import RunInput, RunRecord, RunRequest, used_run_id
 from awaken.contracts.storage import Checkout, Store
 from awaken.contracts.suspension import Ticket, ToolCallState
+from awaken.contracts.tenancy import namespace_in
 from awaken.contracts.threads import Thread
 from awaken.contracts.transcript import Transcript
 
@@ -112,6 +113,7 @@ class Admission:
             PluginFailed: A screen failed; the request may not be kept as it was.
         """
         self.check(request)
+        request = request.owned()
         if not (request.messages or request.decisions or request.frontend_tools):
             return request
         agent = await self._agent_of(request)
@@ -185,7 +187,7 @@ class Admission:
         continues = previous is not None and previous.status is not RunStatus.RUNNING
         check_root_request(agent.backend.capabilities(), agent_id, request, continues=continues)
         request = _brought(request, checkout, previous, agent)
-        run_id = previous.run_id if previous else await self._fresh_run_id(request)
+        run_id = previous.run_id if previous else await self._fresh_run_id(request, thread_id)
         unfinished = checkout.open_run
         if unfinished is not None and unfinished.run_id != run_id:
             raise ThreadBusy(thread_id=thread_id, run_id=unfinished.run_id)
@@ -225,7 +227,7 @@ class Admission:
             raise InvalidResume(run_id=wanted, problem="it has ended")
         return record
 
-    async def _fresh_run_id(self, request: RunRequest) -> str:
+    async def _fresh_run_id(self, request: RunRequest, thread_id: str) -> str:
         for hint, may_be_created in (
             (request.run_id_hint, True),
             (request.dispatch_id_hint, False),
@@ -241,7 +243,7 @@ class Admission:
                 # What is queued begins under its id; whoever queues it later is refused as well.
                 raise used_run_id(run_id)
             return run_id
-        return self._services.ids.new_id()
+        return namespace_in(thread_id) + self._services.ids.new_id()
 
     def _assembled(
         self,
@@ -361,7 +363,7 @@ def check_id(name: str, value: str) -> None:
     """
     if not value.strip():
         raise InvalidInput(what=name, problem="it is blank")
-    if len(value) > ID_LENGTH_MAX:
+    if len(value) > ID_LENGTH_MAX and len(value) > ID_LENGTH_MAX + len(namespace_in(value)):
         raise InvalidInput(what=name, problem=f"it is longer than {ID_LENGTH_MAX} characters")
     if not value.isprintable():
         raise InvalidInput(what=name, problem="it has characters that cannot be printed")

@@ -17,8 +17,9 @@ from awaken.contracts.errors import (
     VersionConflict,
 )
 from awaken.contracts.events import AgentEvent
+from awaken.contracts.identity import is_generated
 from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.messages import Message
+from awaken.contracts.messages import Message, Role
 from awaken.contracts.outbox import AbortRemote
 from awaken.contracts.runs import (
     DecisionReceipt,
@@ -52,7 +53,7 @@ from .handles import RunHandle
 from .latch import Latch
 from .leases import Lease, LeaseBook
 from .plugin_host.input_screens import Seen
-from .repeats import AlreadySaid
+from .repeats import AlreadySaid, check_chosen_ids
 from .resolution.registry import RegistryHandle
 from .results import recorded_result
 from .resume import take_decisions
@@ -310,8 +311,20 @@ class RunEngine:
             return True
 
     async def screened(self, request: RunRequest) -> RunRequest:
-        """A request as it may rest before it is executed; see `Admission.screened`."""
-        return await self._admission.screened(request)
+        """A request as it may rest before it is executed; see `Admission.screened`.
+
+        Raises:
+            InvalidInput: A message has the id of an answer, or of one that is being given.
+        """
+        request = await self._admission.screened(request)
+        if request.thread_id and any(it.id and is_generated(it.id) for it in request.messages):
+            checkout = await self.store.checkout(request.thread_id)
+            check_chosen_ids(request.messages, () if checkout is None else checkout.messages)
+            active = self.active.of_thread(request.thread_id)
+            if active is not None and active.run is not None:
+                answer = Message(role=Role.ASSISTANT, id=active.run.step_message_id)
+                check_chosen_ids(request.messages, (answer,))
+        return request
 
     def screen_history(self, agent_id: str, history: Sequence[Message]) -> Seen:
         """A history from elsewhere as it may rest; see `Admission.screen_history`."""

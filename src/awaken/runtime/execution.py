@@ -12,6 +12,7 @@ from awaken.contracts.identity import RunOrigin
 from awaken.contracts.queries import DispatchQuery
 from awaken.contracts.runs import RunRequest, RunResult
 from awaken.contracts.storage import Store
+from awaken.contracts.tenancy import namespace_of
 
 from .active_runs import ActiveRun, ActiveRuns
 from .admission import Admission
@@ -108,7 +109,10 @@ class Execution:
         lease: Lease | None = None,
     ) -> tuple[ActiveRun, Run]:
         self.admission.check(request)
+        request = request.owned()
         thread_id = request.thread_id or self._services.ids.new_id()
+        if request.tenant_id is not None and request.thread_id is None:
+            thread_id = namespace_of(request.tenant_id) + thread_id
         await self.active.brief_over(thread_id)
         active = self.active.reserve(thread_id, is_brief=request.is_quiet)
         try:

@@ -19,6 +19,7 @@ from awaken.contracts.messages import Message, Role, Visibility, tool_answer
 from awaken.contracts.state import StoredValue
 from awaken.contracts.storage import Checkout, Commit, Store
 from awaken.contracts.tasks import BACKGROUND_TASKS
+from awaken.contracts.tenancy import namespace_in
 from awaken.contracts.threads import ForkPoint, Thread
 
 NOT_EXECUTED = "[Not executed on this branch]"
@@ -54,7 +55,7 @@ async def fork_thread(
     now, source = clock.now_ms(), checkout.thread
     point = ForkPoint(thread_id=thread_id, message_id=kept[-1].id if kept else None)
     branch = Thread(
-        id=ids.new_id(),
+        id=namespace_in(thread_id) + ids.new_id(),
         tenant_id=source.tenant_id,
         resource_id=source.resource_id,
         forked_from=point,

@@ -4,17 +4,19 @@ A client sends its whole history, and two of its requests may overlap. Whichever
 finds what the other one brought, and brings only the rest.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from awaken.contracts.errors import InvalidInput, UsageError
-from awaken.contracts.messages import Message, Visibility
+from awaken.contracts.identity import is_generated
+from awaken.contracts.messages import Message, Role, Visibility
 from awaken.contracts.runs import RunRequest
 
 from .hearing import is_same_message
 
 Screen = Callable[[Message], Message]
+_WRITTEN_BY_RUNS = (Role.ASSISTANT, Role.TOOL)
 
 
 class AlreadySaid(UsageError):
@@ -65,6 +67,21 @@ def is_repeat(message: Message, known: Mapping[str, Message], screen: Screen) ->
     if said is None:
         return False
     return is_same_message(said, message) or is_same_message(said, screen(message))
+
+
+def check_chosen_ids(chosen: Sequence[Message], known: Iterable[Message]) -> None:
+    """Refuse new messages under the id of an answer or a result, which no store looks for.
+
+    Other ids that are used already are found by the store. Only ids in the runtime's own form are
+    looked for here: whoever leaves them to the runtime, or chooses others, pays nothing.
+
+    Raises:
+        InvalidInput: A message has the id of one that a run has written.
+    """
+    ids = {message.id for message in chosen if message.id and is_generated(message.id)}
+    if ids and not ids.isdisjoint(it.id for it in known if it.role in _WRITTEN_BY_RUNS):
+        problem = "an answer of the thread has it; leave it out, or choose another one"
+        raise InvalidInput(what="message id", problem=problem)
 
 
 def already_said(thread_id: str, message: Message) -> AlreadySaid:

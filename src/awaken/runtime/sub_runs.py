@@ -30,6 +30,7 @@ from awaken.contracts.tasks import (
     TaskRecord,
     TooManyHops,
 )
+from awaken.contracts.tenancy import namespace_in, stored_id
 
 from .child_requests import agent_request, child_request, is_child
 from .children import Children
@@ -77,7 +78,7 @@ class CallRuns:
     ) -> BackendRunResult:
         """Have another agent answer, in a run of its own; returns when it ended or waits."""
         self._count += 1
-        child_id = derived_id(self._key, "delegate", delegation.agent_id, str(self._count))
+        child_id = self._child_id("delegate", delegation.agent_id)
         forwarder = ProgressForwarder(self._run, child_id, listen)
         return await delegated(self._children, self._run, self._call_id, forwarder, delegation)
 
@@ -147,9 +148,10 @@ class CallRuns:
     async def send_agent_message(self, request: DurableMessageRequest) -> str:
         """Take a message to another thread; it is sent when the run's next commit is durable."""
         run, message = self._run, self._message(request.message, request.sender_agent_id)
-        entry_id = self._letter_id(request.recipient_thread_id)
+        recipient = self._own(request.recipient_thread_id)
+        entry_id = self._letter_id(recipient)
         letter = Letter(
-            thread_id=request.recipient_thread_id,
+            thread_id=recipient,
             agent_id=request.recipient_agent_id,
             tenant_id=run.identity.tenant_id,
             user_id=run.identity.user_id,
@@ -178,7 +180,16 @@ class CallRuns:
     def _next_id(self, task: TaskInfo, agent_id: str = "") -> str:
         check_task(task)
         self._count += 1
-        return derived_id(self._key, "task", task.name or "", agent_id, str(self._count))
+        return self._child_id("task", task.name or "", agent_id)
+
+    def _own(self, given: str) -> str:
+        """The stored form of an id that is of the tenant whose run this is."""
+        return stored_id(namespace_in(self._run.identity.thread_id), given)
+
+    def _child_id(self, *parts: str) -> str:
+        """The id of a run below: the same whenever the call is made again."""
+        key = self._key.removeprefix(namespace_in(self._key))
+        return self._own(derived_id(key, *parts, str(self._count)))
 
     def _letter_id(self, recipient: str) -> str:
         self._count += 1

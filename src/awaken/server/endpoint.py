@@ -15,7 +15,7 @@ from awaken.services.view import Desk
 from awaken.transport.asgi import Bytes, Receive, Reply, Scope
 from awaken.transport.documents import VALUE_BYTES, check_document
 from awaken.transport.json_bodies import camel_aliases, decoded, misfit, spelled
-from awaken.transport.problems import Problem, problem_of
+from awaken.transport.problems import Problem, problem_of, shown_problem
 from awaken.transport.routes import Access, ApiRoute, Call, Principal
 from awaken.transport.unknown_fields import unknown_field
 
@@ -146,12 +146,12 @@ class Endpoint:
         try:
             return await self._handled(principal, exchange, receive, holding)
         except Problem as problem:
-            return self._refusal(problem, exchange)
+            return self._refusal(shown_problem(problem, principal.tenant_id), exchange)
         except AwakenError as error:
             told = problem_of(error)
             if told.status >= 500:
                 logger.exception(_FAILED, self.route.path, exchange.request_id)
-            return self._refusal(told, exchange)
+            return self._refusal(shown_problem(told, principal.tenant_id), exchange)
         except Exception:
             logger.exception(_FAILED, self.route.path, exchange.request_id)
             message = "Something went wrong here; the log has more."

@@ -52,6 +52,7 @@ class BusyThreads:
         Raises:
             ThreadBusy: The request rejects a busy thread, or can only be served now.
         """
+        request = request.owned()
         thread_id = await self._check(request, refusal)
         mode = InputMode.QUEUE
         if request.on_busy is OnBusy.INTERRUPT:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager, suppress
 
 from awaken.contracts.bus import Bus, Signal, Unsubscribe
-from awaken.contracts.errors import CursorInvalid, LeaseLost, UnknownRun, UnknownThread
+from awaken.contracts.errors import AwakenError, CursorInvalid, LeaseLost, UnknownRun, UnknownThread
 from awaken.contracts.events import (
     LIVE_EVENTS,
     AgentEvent,
@@ -23,12 +23,14 @@ from awaken.contracts.events import (
 from awaken.contracts.lifecycle import RunStatus, Suspended
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.storage import EventStore
+from awaken.contracts.tenancy import shown_id
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.handles import RunHandle
 from awaken.runtime.leases import RunHandedOver
 from awaken.runtime.streams import EventReader, StreamItem
 
 from .control import RunControl
+from .naming import shown
 
 Batch = list[StreamItem]
 """What came together; an empty one only says that the stream still lives."""
@@ -112,27 +114,32 @@ class Following:
         await self.engine.store.list_events(thread_id, after=cursor, limit=1)
         return EventStream(self, thread_id, None, cursor)
 
-    def listen(self, wake: Callable[[], None]) -> Unsubscribe:
-        """Call back with every signal, of whatever thread; returns the way to stop that."""
-        return self._bus.subscribe(lambda _: wake())
+    def watch(self, thread_id: str, wake: Callable[[], None]) -> Unsubscribe:
+        """Call back whenever something may have happened on a thread, until that is stopped."""
+        watchers = self.engine.active.watchers
+        watchers.setdefault(thread_id, set()).add(wake)
+        if self._unsubscribe is None:
+            self._unsubscribe = self._bus.subscribe(self._hear)
+
+        def stop() -> None:
+            watchers[thread_id].discard(wake)
+            if not watchers[thread_id]:
+                del watchers[thread_id]
+            if not watchers and self._unsubscribe is not None:
+                self._unsubscribe()
+                self._unsubscribe = None
+
+        return stop
 
     @contextmanager
     def watching(self, thread_id: str) -> Iterator[asyncio.Event]:
         """An event that is set whenever something may have happened on a thread."""
         changed = asyncio.Event()
-        watchers = self.engine.active.watchers
-        watchers.setdefault(thread_id, set()).add(changed.set)
-        if self._unsubscribe is None:
-            self._unsubscribe = self._bus.subscribe(self._hear)
+        stop = self.watch(thread_id, changed.set)
         try:
             yield changed
         finally:
-            watchers[thread_id].discard(changed.set)
-            if not watchers[thread_id]:
-                del watchers[thread_id]
-            if not watchers:
-                self._unsubscribe()
-                self._unsubscribe = None
+            stop()
 
     def _hear(self, signal: Signal) -> None:
         for wake in tuple(self.engine.active.watchers.get(signal.thread_id, ())):
@@ -143,14 +150,15 @@ class EventStream:
     """One reader's way through a log; iterate over `batches` once."""
 
     __slots__ = (
-        "_cursor", "_hub", "_is_over", "_is_provisional", "attached", "before", "is_open_ended",
-        "on_drop", "run_id", "thread_id",
+        "_cursor", "_hub", "_is_over", "_is_provisional", "_run_id", "_thread_id", "attached",
+        "before", "is_open_ended", "namespace", "on_drop",
     )  # fmt: skip
 
     def __init__(self, hub: Following, thread_id: str, run_id: str | None, cursor: int) -> None:
-        self.thread_id = thread_id
-        self.run_id = run_id
-        """The run that is followed; None follows every run of the thread."""
+        self._thread_id = thread_id
+        self._run_id = run_id
+        self.namespace = ""
+        """What is left out of ids, because whoever reads belongs to that tenant."""
         self.before: list[AgentEvent] = []
         """What the run did up to the cursor, for an encoder to catch up with."""
         self.attached: EventReader | None = None
@@ -163,12 +171,34 @@ class EventStream:
         self._is_over = False
         self._is_provisional = False
 
-    async def batches(self) -> AsyncGenerator[Batch, None]:
+    @property
+    def thread_id(self) -> str:
+        """The thread, as whoever reads knows it."""
+        return shown_id(self.namespace, self._thread_id)
+
+    @property
+    def run_id(self) -> str | None:
+        """The run that is followed; None follows every run of the thread."""
+        return None if self._run_id is None else shown_id(self.namespace, self._run_id)
+
+    def batches(self) -> AsyncGenerator[Batch, None]:
         """Yield what happens, in order, with an empty batch after each long silence.
 
         Raises:
             ReaderDropped: Whoever reads has fallen too far behind.
         """
+        return self._shown_batches() if self.namespace else self._batches()
+
+    async def _shown_batches(self) -> AsyncGenerator[Batch, None]:
+        async with aclosing(self._batches()) as batches:
+            try:
+                async for batch in batches:
+                    yield [shown(self.namespace, item) for item in batch]
+            except AwakenError as error:
+                error.args = tuple(str(it).replace(self.namespace, "") for it in error.args)
+                raise
+
+    async def _batches(self) -> AsyncGenerator[Batch, None]:
         if self.attached is not None:
             async with aclosing(self._live(self.attached, [])) as live:
                 async for batch in live:
@@ -177,7 +207,7 @@ class EventStream:
             return
         clock, pause = self._hub.engine.services.clock, self._hub.poll_s
         silent_since = clock.monotonic_ms()
-        with self._hub.watching(self.thread_id) as changed:
+        with self._hub.watching(self._thread_id) as changed:
             while not self._hub.is_closing:
                 changed.clear()
                 async with aclosing(self._now()) as now:
@@ -200,7 +230,7 @@ class EventStream:
         """
         if cursor <= self._cursor:
             # Before the run, where the log may have been purged.
-            await self._hub.engine.store.list_events(self.thread_id, after=cursor, limit=1)
+            await self._hub.engine.store.list_events(self._thread_id, after=cursor, limit=1)
             return
         async for batch in self._logged(cursor):
             self.before += map(plain, batch)
@@ -220,9 +250,9 @@ class EventStream:
 
     async def _now(self) -> AsyncGenerator[Batch, None]:
         """What can be had now: of a run that executes here until it stops, else the log."""
-        active = self._hub.engine.active.of_thread(self.thread_id)
+        active = self._hub.engine.active.of_thread(self._thread_id)
         run = None if active is None else active.run
-        if active is None or run is None or self.run_id not in (None, active.run_id):
+        if active is None or run is None or self._run_id not in (None, active.run_id):
             async for batch in self._written():
                 yield batch
             return
@@ -270,14 +300,14 @@ class EventStream:
         """What the log has after the cursor, up to a place in it."""
         store = self._hub.engine.store
         while until is None or self._cursor < until:
-            page = await store.list_events(self.thread_id, after=self._cursor)
+            page = await store.list_events(self._thread_id, after=self._cursor)
             if not page:
                 return
             known = [it for it in page if until is None or it.seq <= until]
             self._cursor = known[-1].seq
-            found: Batch = [it for it in known if self.run_id in (None, it.run_id)]
+            found: Batch = [it for it in known if self._run_id in (None, it.run_id)]
             for item in found:
-                if self.run_id is not None and _is_end(plain(item)):
+                if self._run_id is not None and _is_end(plain(item)):
                     self._is_over = True
             if found:
                 yield found
@@ -288,12 +318,12 @@ class EventStream:
             if type(item) is LoggedEvent:
                 self._cursor = item.seq
                 self._is_provisional = False
-                if self.run_id is not None and ends_stream(item.event):
+                if self._run_id is not None and ends_stream(item.event):
                     self._is_over = not self.is_open_ended or _is_end(item.event)
             elif isinstance(item, ErrorEvent):
                 if item.code in _GOES_ON:
                     continue
-                self._is_over = self.run_id is not None
+                self._is_over = self._run_id is not None
             else:
                 # What is never in the log is not told anew either.
                 self._is_provisional |= not isinstance(item, LIVE_EVENTS)
@@ -303,18 +333,18 @@ class EventStream:
     async def _is_at_rest(self) -> bool:
         """Whether nothing more will come unless somebody asks for it."""
         hub = self._hub
-        if self.run_id is None:
-            if await hub.engine.store.load_thread(self.thread_id) is None:
-                raise UnknownThread(thread_id=self.thread_id)
+        if self._run_id is None:
+            if await hub.engine.store.load_thread(self._thread_id) is None:
+                raise UnknownThread(thread_id=self._thread_id)
             return False
         try:
-            became = await hub.control.at_rest(self.run_id)
+            became = await hub.control.at_rest(self._run_id)
         except UnknownRun:
             return True
-        if became not in (None, self.run_id):
+        if became not in (None, self._run_id):
             # Another run took its input in, and says what comes of it.
             record = await hub.control.record(became)
-            self.run_id, self._cursor = record.run_id, max(self._cursor, record.log_start)
+            self._run_id, self._cursor = record.run_id, max(self._cursor, record.log_start)
             if not await run_events(hub.engine.store, record, self._cursor, 1):
                 # It had said everything before the same input came again.
                 self._cursor = record.log_start
@@ -324,18 +354,18 @@ class EventStream:
     async def _waits(self) -> bool:
         """Whether the run has not ended, and may go on."""
         try:
-            record = await self._hub.control.record(self.run_id or "")
+            record = await self._hub.control.record(self._run_id or "")
         except UnknownRun:
             return False
         return record.status is RunStatus.WAITING
 
     async def _never_begun(self) -> list[RunFinish]:
         """The end of a run that the log knows nothing of: it was cancelled while it was queued."""
-        run_id = self.run_id or ""
+        run_id = self._run_id or ""
         record = await self._hub.control.record(run_id)
         if record.started_at is not None or record.termination is None:
             return []
-        return [RunFinish(thread_id=self.thread_id, run_id=run_id, termination=record.termination)]
+        return [RunFinish(thread_id=self._thread_id, run_id=run_id, termination=record.termination)]
 
     async def _wait(self, changed: asyncio.Event, pause: float) -> float:
         """Wait until something may have happened; returns how long to wait the next time.

@@ -1,7 +1,7 @@
 """A tenant's threads: what belongs to others does not exist for it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -10,16 +10,27 @@ from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import CursorInvalid, InvalidInput, UnknownThread
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages import Message, MessageRecord
-from awaken.contracts.queries import DispatchQuery, MessageQuery, Page, ThreadQuery
+from awaken.contracts.queries import (
+    AnyQuery,
+    DispatchQuery,
+    MessageQuery,
+    Page,
+    ThreadQuery,
+    page_of,
+)
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.runs import RunRequest
 from awaken.contracts.storage import Commit, DeleteStrategy, Store
 from awaken.contracts.suspension import Ticket
+from awaken.contracts.tenancy import namespace_of, shown_id, stored_id
 from awaken.contracts.threads import NewestBranch, Thread
 from awaken.runtime.forking import Fork, fork_thread
 from awaken.runtime.plugin_host.input_screens import Seen
 
+from .naming import shown
 from .request_limits import check_history, check_metadata
+
+T = TypeVar("T")
 
 
 class ThreadEdit(StrictRecord, frozen=True, kw_only=True):
@@ -34,7 +45,7 @@ class ThreadEdit(StrictRecord, frozen=True, kw_only=True):
 class ThreadView:
     """The threads of one tenant, and what is kept with them."""
 
-    __slots__ = ("_clock", "_ids", "_screen_history", "_store", "tenant_id")
+    __slots__ = ("_clock", "_ids", "_namespace", "_screen_history", "_store", "tenant_id")
 
     def __init__(
         self,
@@ -46,6 +57,8 @@ class ThreadView:
     ) -> None:
         self._screen_history = screen_history
         self.tenant_id = tenant_id
+        self._namespace = namespace_of(tenant_id)
+        """What every stored id of the tenant begins with; clients neither give nor see it."""
         self._store = store
         self._clock = clock
         self._ids = ids
@@ -53,6 +66,10 @@ class ThreadView:
     def new_id(self) -> str:
         """An id for something new."""
         return self._ids.new_id()
+
+    def stored(self, given: str) -> str:
+        """The stored form of an id of a thread or a run, for what is kept beside them."""
+        return stored_id(self._namespace, given)
 
     def now_ms(self) -> int:
         """The time."""
@@ -64,10 +81,7 @@ class ThreadView:
         Raises:
             UnknownThread: There is none, or it belongs to somebody else.
         """
-        thread = await self.find_thread(thread_id)
-        if thread is None:
-            raise UnknownThread(thread_id=thread_id)
-        return thread
+        return self._shown(await self._load(thread_id))
 
     async def find_thread(self, thread_id: str) -> Thread | None:
         """A thread, or None when there is none.
@@ -75,16 +89,15 @@ class ThreadView:
         Raises:
             UnknownThread: It belongs to somebody else.
         """
-        thread = await self._store.load_thread(thread_id)
-        if thread is not None and self.tenant_id not in (None, thread.tenant_id):
-            raise UnknownThread(thread_id=thread_id)
-        return thread
+        return self._shown(await self._find(thread_id))
 
     async def threads(self, query: ThreadQuery) -> Page[Thread]:
         """List threads, most recently updated first."""
-        return await self._store.list_threads(
-            msgspec.structs.replace(query, tenant_id=self.tenant_id)
-        )
+        query = msgspec.structs.replace(query, tenant_id=self.tenant_id)
+        wanted = query
+        if query.parent_id is not None:
+            wanted = msgspec.structs.replace(query, parent_id=self.stored(query.parent_id))
+        return self._page(await self._store.list_threads(wanted), query)
 
     async def create_thread(self, edit: ThreadEdit, thread_id: str | None = None) -> Thread:
         """Make a thread.
@@ -93,9 +106,9 @@ class ThreadView:
             InvalidInput: A thread of that id exists.
             InvalidRecord: The parent is missing.
         """
-        new_id = thread_id or self.new_id()
+        new_id = self.stored(thread_id or self.new_id())
         if await self._store.load_thread(new_id) is not None:
-            raise InvalidInput(what="thread id", problem=f"'{new_id}' is taken")
+            raise InvalidInput(what="thread id", problem=f"'{thread_id}' is taken")
         blank = Thread(id=new_id, tenant_id=self.tenant_id)
         return await self._save(blank, edit)
 
@@ -114,7 +127,7 @@ class ThreadView:
         check_history(history)
         messages, blocked = self._screen_history(request.agent_id or "", history)
         now = self.now_ms()
-        thread = Thread(id=self.new_id(), tenant_id=self.tenant_id).touched(now)
+        thread = Thread(id=self.stored(self.new_id()), tenant_id=self.tenant_id).touched(now)
         named = [msgspec.structs.replace(message, id=self.new_id()) for message in messages]
         commit = Commit(
             commit_id=self.new_id(),
@@ -126,7 +139,9 @@ class ThreadView:
         )
         await self._store.commit(commit)
         return msgspec.structs.replace(
-            request, thread_id=thread.id, blocked=request.blocked or blocked
+            request,
+            thread_id=shown_id(self._namespace, thread.id),
+            blocked=request.blocked or blocked,
         )
 
     async def fork(self, thread_id: str, fork: Fork) -> Thread:
@@ -136,8 +151,9 @@ class ThreadView:
             UnknownThread: There is none, or it belongs to somebody else.
             RecordNotFound: The thread has no such message.
         """
-        await self.thread(thread_id)
-        return await fork_thread(self._store, self._clock, self._ids, thread_id, fork)
+        source = await self._load(thread_id)
+        branch = await fork_thread(self._store, self._clock, self._ids, source.id, fork)
+        return self._shown(branch)
 
     async def find_branch(self, chat_id: str) -> Thread | None:
         """The thread that a client means by the id of its chat: the newest branch of it.
@@ -168,9 +184,9 @@ class ThreadView:
         Raises:
             UnknownThread: There is no such chat, or it belongs to somebody else.
         """
-        chat = await self.thread(chat_id)
+        chat = await self._load(chat_id)
         number = 1 if chat.newest_branch is None else chat.newest_branch.number + 1
-        newest = NewestBranch(number=number, thread_id=branch_id)
+        newest = NewestBranch(number=number, thread_id=self.stored(branch_id))
         await self._store.save_thread(msgspec.structs.replace(chat, newest_branch=newest))
 
     async def edit_thread(self, thread_id: str, edit: ThreadEdit) -> Thread:
@@ -181,20 +197,24 @@ class ThreadView:
             InvalidInput: The parent is missing, or is not the client's to choose.
             InvalidRecord: The lineage would form a cycle.
         """
-        thread = await self.thread(thread_id)
-        if edit.parent_thread_id not in (msgspec.UNSET, thread.parent_thread_id):
-            await self._check_movable(thread)
+        thread = await self._load(thread_id)
+        known = self._shown(thread)
+        if edit.parent_thread_id not in (msgspec.UNSET, known.parent_thread_id):
+            await self._check_movable(known)
         return await self._save(thread, edit)
 
     async def delete_thread(self, thread_id: str, strategy: DeleteStrategy) -> None:
         """Delete a thread and everything of it."""
         await self.thread(thread_id)
-        await self._store.delete_thread(thread_id, strategy)
+        await self._store.delete_thread(self.stored(thread_id), strategy)
 
     async def messages(self, thread_id: str, query: MessageQuery) -> Page[MessageRecord]:
         """List a thread's messages."""
         await self.thread(thread_id)
-        return await self._store.list_messages(thread_id, query)
+        wanted = query
+        if query.run_id is not None:
+            wanted = msgspec.structs.replace(query, run_id=self.stored(query.run_id))
+        return self._page(await self._store.list_messages(self.stored(thread_id), wanted), query)
 
     async def events(self, thread_id: str, after: int, limit: int) -> tuple[LoggedEvent, ...]:
         """A page of a thread's log.
@@ -204,24 +224,41 @@ class ThreadView:
             CursorExpired: Events after that place were purged.
         """
         check_cursor(after, await self.thread(thread_id))
-        return await self._store.list_events(thread_id, after=after, limit=limit)
+        stored = self.stored(thread_id)
+        return self._shown(await self._store.list_events(stored, after=after, limit=limit))
 
     async def tickets(self, thread_id: str | None = None) -> tuple[Ticket, ...]:
         """The open tickets of a thread, or of all threads, oldest first."""
         if thread_id is not None:
             await self.thread(thread_id)
-        return await self._store.list_tickets(thread_id, tenant_id=self.tenant_id)
+            thread_id = self.stored(thread_id)
+        return self._shown(await self._store.list_tickets(thread_id, tenant_id=self.tenant_id))
 
     async def run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
         """Every ticket of a run, also those that were decided or closed, oldest first."""
-        await self.thread(thread_id)
-        found = await self._store.list_run_tickets(thread_id, run_id)
-        return tuple(sorted(found, key=lambda it: (it.created_at, it.ticket_id)))
+        thread = await self._load(thread_id)
+        found = await self._store.list_run_tickets(thread.id, self.stored(run_id))
+        return self._shown(tuple(sorted(found, key=lambda it: (it.created_at, it.ticket_id))))
 
     async def dispatches(self, query: DispatchQuery) -> Page[RunDispatch]:
         """List what was queued on a thread, oldest first."""
         await self.thread(query.thread_id or "")
-        return await self._store.list_dispatches(query)
+        wanted = msgspec.structs.replace(query, thread_id=self.stored(query.thread_id or ""))
+        return self._page(await self._store.list_dispatches(wanted), query)
+
+    async def _load(self, thread_id: str) -> Thread:
+        """A thread as it is stored; see `thread`."""
+        thread = await self._find(thread_id)
+        if thread is None:
+            raise UnknownThread(thread_id=thread_id)
+        return thread
+
+    async def _find(self, thread_id: str) -> Thread | None:
+        """A thread as it is stored; see `find_thread`."""
+        thread = await self._store.load_thread(self.stored(thread_id))
+        if thread is not None and self.tenant_id not in (None, thread.tenant_id):
+            raise UnknownThread(thread_id=thread_id)
+        return thread
 
     async def _save(self, thread: Thread, edit: ThreadEdit) -> Thread:
         parent = edit.parent_thread_id
@@ -233,22 +270,24 @@ class ThreadView:
             custom={**thread.metadata.custom, **edit.custom},
         )
         check_metadata(metadata)
+        above = _edited(parent, thread.parent_thread_id)
         changed = msgspec.structs.replace(
             thread,
             resource_id=_edited(edit.resource_id, thread.resource_id),
-            parent_thread_id=_edited(parent, thread.parent_thread_id),
+            parent_thread_id=self.stored(above.strip()) if above and above.strip() else None,
             metadata=metadata,
         )
-        return await self._store.save_thread(changed.touched(self.now_ms()))
+        return self._shown(await self._store.save_thread(changed.touched(self.now_ms())))
 
     async def _check_movable(self, thread: Thread) -> None:
         """Refuse to move a thread that was made for a run below another one.
 
         Whoever cancels the run above it finds it there.
         """
-        made_for = await self._store.load_run(thread.id)
+        made_for = await self._store.load_run(self.stored(thread.id))
         if made_for is not None and made_for.parent_run_id is not None:
-            problem = f"thread '{thread.id}' belongs to run '{made_for.parent_run_id}' above it"
+            above = self._shown(made_for).parent_run_id
+            problem = f"thread '{thread.id}' belongs to run '{above}' above it"
             raise InvalidInput(what="parent_thread_id", problem=problem)
 
     async def _check_parent(self, parent_id: str) -> None:
@@ -257,6 +296,13 @@ class ThreadView:
         except UnknownThread as error:
             message = f"parent thread not found: {parent_id}"
             raise InvalidInput(message, what="parent_thread_id", problem=message) from error
+
+    def _shown(self, value: T) -> T:
+        return shown(self._namespace, value)
+
+    def _page(self, page: Page[T], query: AnyQuery) -> Page[T]:
+        """A page as the tenant sees it, with cursors of the query as the tenant asked it."""
+        return page_of(self._shown(page.items), page.total, query) if self._namespace else page
 
     async def _is_own(self, thread_id: str) -> bool:
         thread = await self._store.load_thread(thread_id)

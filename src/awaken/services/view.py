@@ -27,11 +27,13 @@ from awaken.contracts.runs import (
 from awaken.contracts.specs import AgentSpec
 from awaken.contracts.storage import DeleteStrategy, Store
 from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.tenancy import shown_id
 from awaken.contracts.threads import Thread
 from awaken.contracts.ticket_names import find_by_id
 from awaken.contracts.tracing import TraceContext
 from awaken.mailbox.receipts import SubmitReceipt
 from awaken.runtime.engine import RunEngine
+from awaken.runtime.handles import RunHandle
 from awaken.runtime.repeats import AlreadySaid, already_said, without_repeats
 from awaken.runtime.streams import EventReader
 
@@ -88,7 +90,9 @@ class StartedRun:
 class TenantView(ThreadView):
     """The use cases of one tenant. Foreign objects are unknown here, whoever names them."""
 
-    __slots__ = ("_control", "_desk", "outputs", "principal_id", "remembered", "trace")
+    __slots__ = (
+        "_control", "_desk", "outputs", "principal_id", "remembered", "tell_changed", "trace",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -103,6 +107,8 @@ class TenantView(ThreadView):
         """Which trace of the caller its runs belong to, if their requests do not say."""
         self._desk = desk
         self._control = desk.control
+        self.tell_changed = desk.control.tell_changed
+        """Has everybody look who watches a thread, by its stored id, or another place."""
         self.remembered = RememberedAnswers(desk.store, desk.profile, desk.clock, tenant_id)
         """What was decided for later calls as well: to be listed, and to be taken back."""
         self.outputs = AgentOutputs(desk.engine.registry)
@@ -147,8 +153,7 @@ class TenantView(ThreadView):
         begun = await self._desk.busy.resolve(request, refusal, self._start_here)
         if isinstance(begun, StartedRun):
             return begun
-        stream = await self._desk.following.of_run(begun.run_id)
-        return StartedRun(run_id=begun.run_id, thread_id=begun.thread_id, stream=stream)
+        return await self._follow(begun)
 
     async def send(
         self,
@@ -166,7 +171,8 @@ class TenantView(ThreadView):
             UnknownThread: The thread belongs to somebody else.
             AwakenError: The input cannot be taken; nothing was written.
         """
-        return await self._control.submit(self._owned(request), mode, delivery or {}, asked)
+        receipt = await self._control.submit(self._owned(request), mode, delivery or {}, asked)
+        return self._shown(receipt)
 
     async def wait(self, run_id: str, timeout_ms: int | None = None) -> RunResult:
         """Wait until a run ends or waits for a decision.
@@ -176,25 +182,26 @@ class TenantView(ThreadView):
             TimeoutError: It takes too long.
         """
         await self.run(run_id)
-        return await self._control.wait(run_id, timeout_ms)
+        return self._shown(await self._control.wait(self.stored(run_id), timeout_ms))
 
     async def follow_run(self, run_id: str, after: int | None = None) -> EventStream:
         """Follow a run from a cursor, or from its start, up to its end or suspension."""
         await self.run(run_id)
-        return await self._desk.following.of_run(run_id, after)
+        return self._told(await self._desk.following.of_run(self.stored(run_id), after))
 
     async def follow_thread(self, thread_id: str, after: int | None = None) -> EventStream:
         """Follow everything on a thread from a cursor, or from now on."""
         await self.thread(thread_id)
-        return await self._desk.following.of_thread(thread_id, after)
+        return self._told(await self._desk.following.of_thread(self.stored(thread_id), after))
 
     async def run_events(self, run_id: str, after: int, limit: int) -> tuple[LoggedEvent, ...]:
         """A page of a run's part of the log, with cursors of the thread; see `events`."""
-        record = await self.run(run_id)
+        record = await self._record(run_id)
         if record.started_at is None:
             return ()
         check_cursor(after, await self.thread(record.thread_id))
-        return await run_events(self._store, record, max(after, record.log_start), limit)
+        start = max(after, record.log_start)
+        return self._shown(await run_events(self._store, record, start, limit))
 
     async def decide(
         self,
@@ -213,7 +220,7 @@ class TenantView(ThreadView):
             InvalidInput: A decision is no clear answer.
             AlreadyDecided: A ticket was decided otherwise, closed, or has expired.
         """
-        return await self._control.decide(await self._named(target, decisions, find))
+        return self._shown(await self._control.decide(await self._named(target, decisions, find)))
 
     async def decide_and_follow(
         self,
@@ -244,17 +251,17 @@ class TenantView(ThreadView):
             given = {"thread_id": target.thread_id, "run_id_hint": None, "decisions": tuple(named)}
             await self.send(msgspec.structs.replace(request, **given), InputMode.RESUME)
         after = thread.event_seq if is_waiting else None
-        return await self._desk.following.of_run(target.run_id, after)
+        return self._told(await self._desk.following.of_run(self.stored(target.run_id), after))
 
     async def cancel_run(self, run_id: str) -> bool:
         """Cancel a run wherever it executes; False when there is nothing to cancel."""
         await self.run(run_id)
-        return await self._control.cancel_run(run_id)
+        return await self._control.cancel_run(self.stored(run_id))
 
     async def cancel_thread(self, thread_id: str) -> bool:
         """Cancel what a thread does or has queued; False when there is nothing to cancel."""
         await self.thread(thread_id)
-        return await self._control.cancel_thread(thread_id)
+        return await self._control.cancel_thread(self.stored(thread_id))
 
     async def interrupt_thread(self, thread_id: str) -> int | None:
         """Cancel what a thread does and drop what it has queued.
@@ -262,7 +269,7 @@ class TenantView(ThreadView):
         Returns how much was dropped, or None when it had nothing to do.
         """
         await self.thread(thread_id)
-        return await self._control.interrupt(thread_id)
+        return await self._control.interrupt(self.stored(thread_id))
 
     async def run(self, run_id: str) -> RunRecord:
         """A run, also one that is still queued.
@@ -270,34 +277,35 @@ class TenantView(ThreadView):
         Raises:
             UnknownRun: There is none, or it belongs to somebody else.
         """
-        record = await self._control.record(run_id)
-        if not await self._is_visible(record.thread_id):
-            raise UnknownRun(run_id=run_id)
-        return record
+        return self._shown(await self._record(run_id))
 
     async def runs(self, query: RunQuery) -> Page[RunRecord]:
         """List runs, oldest first."""
-        return await self._store.list_runs(msgspec.structs.replace(query, tenant_id=self.tenant_id))
+        query = msgspec.structs.replace(query, tenant_id=self.tenant_id)
+        wanted = query
+        if query.thread_id is not None:
+            wanted = msgspec.structs.replace(query, thread_id=self.stored(query.thread_id))
+        return self._page(await self._store.list_runs(wanted), query)
 
     async def open_run(self, thread_id: str) -> RunRecord | None:
         """The run of a thread that executes or waits."""
         thread = await self.thread(thread_id)
-        return await self._store.load_run(thread.open_run_id) if thread.open_run_id else None
+        return await self._found_run(thread.open_run_id)
 
     async def latest_run(self, thread_id: str) -> RunRecord | None:
         """The newest run of a thread."""
         thread = await self.thread(thread_id)
-        return await self._store.load_run(thread.latest_run_id) if thread.latest_run_id else None
+        return await self._found_run(thread.latest_run_id)
 
     async def latest_agents(self, threads: Sequence[Thread]) -> tuple[str | None, ...]:
         """Who spoke last on each of these threads, which were listed here."""
-        runs = [it.latest_run_id and await self._store.load_run(it.latest_run_id) for it in threads]
+        runs = [await self._found_run(it.latest_run_id) for it in threads]
         return tuple(run.agent_id if run else None for run in runs)
 
     async def delete_thread(self, thread_id: str, strategy: DeleteStrategy) -> None:
         """Delete a thread and everything of it; whoever follows it learns that at once."""
         await super().delete_thread(thread_id, strategy)
-        await self._control.tell_changed(thread_id)
+        await self._control.tell_changed(self.stored(thread_id))
 
     async def _named(
         self,
@@ -305,7 +313,8 @@ class TenantView(ThreadView):
         decisions: Mapping[str, ToolCallResume],
         find: Find = find_by_id,
     ) -> list[tuple[str, ToolCallResume]]:
-        tickets = await self._store.list_run_tickets(target.thread_id, target.run_id)
+        place = self.stored(target.thread_id), self.stored(target.run_id)
+        tickets = await self._store.list_run_tickets(*place)
         return named_decisions(tickets, decisions, self.principal_id, find)
 
     async def _start_here(self, request: RunRequest) -> StartedRun:
@@ -319,8 +328,42 @@ class TenantView(ThreadView):
                 # Somebody is about to begin a run of that id; which thread it is on is not said.
                 raise used_run_id(busy.run_id) from None
             raise
-        stream = self._desk.following.of_started(handle, reader)
-        return StartedRun(run_id=handle.run_id, thread_id=handle.thread_id, stream=stream)
+        return self._started(self._desk.following.of_started(handle, reader), handle)
+
+    async def _record(self, run_id: str) -> RunRecord:
+        """A run as it is stored.
+
+        Raises:
+            UnknownRun: There is none, or it belongs to somebody else.
+        """
+        record = await self._control.record(self.stored(run_id))
+        if not await self._is_visible(record.thread_id):
+            raise UnknownRun(run_id=run_id)
+        return record
+
+    async def _found_run(self, run_id: str | None) -> RunRecord | None:
+        """A run of a thread that was looked at before."""
+        return self._shown(await self._store.load_run(self.stored(run_id))) if run_id else None
+
+    def _told(self, stream: EventStream) -> EventStream:
+        """A stream as the tenant hears it."""
+        if self._namespace:
+            stream.namespace = self._namespace
+            stream.before = [self._shown(event) for event in stream.before]
+        return stream
+
+    async def _follow(self, begun: SubmitReceipt | AlreadySaid) -> StartedRun:
+        return self._started(await self._desk.following.of_run(begun.run_id), begun)
+
+    def _started(
+        self, stream: EventStream, begun: RunHandle | SubmitReceipt | AlreadySaid
+    ) -> StartedRun:
+        """What was begun, as the tenant knows it."""
+        if not self._namespace:
+            return StartedRun(run_id=begun.run_id, thread_id=begun.thread_id, stream=stream)
+        run_id = shown_id(self._namespace, begun.run_id)
+        thread_id = shown_id(self._namespace, begun.thread_id)
+        return StartedRun(run_id=run_id, thread_id=thread_id, stream=self._told(stream))
 
     async def _find_same(self, request: RunRequest) -> StartedRun | None:
         """The run that was given all this before, so that nobody is interrupted for it."""
@@ -339,16 +382,17 @@ class TenantView(ThreadView):
 
     async def _follow_same(self, said: AlreadySaid) -> StartedRun:
         if not said.run_id:
-            raise said
-        stream = await self._desk.following.of_run(said.run_id)
-        return StartedRun(run_id=said.run_id, thread_id=said.thread_id, stream=stream)
+            thread_id = shown_id(self._namespace, said.thread_id)
+            raise AlreadySaid(thread_id=thread_id, message_id=said.message_id, run_id="") from None
+        return await self._follow(said)
 
     def _owned(self, request: RunRequest) -> RunRequest:
         check_request(request)
         self._check_agent(request.agent_id)
         tenant_id = self.tenant_id or request.tenant_id
         user_id, trace = self.principal_id, request.trace or self.trace
-        return msgspec.structs.replace(request, tenant_id=tenant_id, user_id=user_id, trace=trace)
+        given = {"tenant_id": tenant_id, "user_id": user_id, "trace": trace}
+        return msgspec.structs.replace(request, **given).owned()
 
     def _check_agent(self, agent_id: str | None) -> None:
         registries = self._desk.engine.registry.snapshot().registries

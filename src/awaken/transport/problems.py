@@ -30,6 +30,7 @@ from awaken.contracts.errors import (
     UsageError,
     VersionConflict,
 )
+from awaken.contracts.tenancy import namespace_of
 
 from .asgi import Bytes, Header, as_json
 
@@ -93,6 +94,13 @@ def problem_of(error: AwakenError) -> Problem:
         # What a store says of itself may name files, servers and statements.
         return Problem(503, error.code, "The store could not answer; try again later.", headers)
     return Problem(status, error.code, str(error), headers)
+
+
+def shown_problem(problem: Problem, tenant_id: str | None) -> Problem:
+    """A refusal with the ids that a tenant knows, instead of those that are stored."""
+    if namespace := namespace_of(tenant_id):
+        problem.message = problem.message.replace(namespace, "")
+    return problem
 
 
 def native_refusal(problem: Problem) -> Bytes:

@@ -75,19 +75,22 @@ def test_a_list_of_one_tenant_has_nothing_of_others(
         items = call(group, "list", "--json", *options).document["items"]
         return {item[key] for item in items}
 
-    assert listed("--tenant", "ann") == {"t-ann", "t-anna"}
-    assert listed("--tenant", "bob") == {"t-bob"}
+    assert listed("--tenant", "ann") == {"@ann:t-ann", "@ann:t-anna"}
+    assert listed("--tenant", "bob") == {"@bob:t-bob"}
     assert listed("--tenant", "nobody") == set()
-    assert {"t-ann", "t-bob", "t-done"} <= listed()
+    assert {"@ann:t-ann", "@bob:t-bob", "t-done"} <= listed()
     page = call(group, "list", "--tenant", "ann", "--limit", "1", "--json").document
     rest = listed("--tenant", "ann", "--limit", "1", "--cursor", page["next_cursor"])
-    assert rest | {page["items"][0][key]} == {"t-ann", "t-anna"}
+    assert rest | {page["items"][0][key]} == {"@ann:t-ann", "@ann:t-anna"}
 
 
 def test_a_thread_is_shown_with_its_tenant(call: Call, db: Path) -> None:
     run_all(db, "plain", ["t-ann"], tenant_id="ann-gmbh")
-    assert "ann-gmbh" in call("threads", "show", "t-ann").out
-    assert call("threads", "show", "t-ann", "--json").document["thread"]["tenant_id"] == "ann-gmbh"
+    assert "ann-gmbh" in call("threads", "show", "@ann-gmbh:t-ann").out
+    assert (
+        call("threads", "show", "@ann-gmbh:t-ann", "--json").document["thread"]["tenant_id"]
+        == "ann-gmbh"
+    )
 
 
 def test_a_cursor_goes_on_where_the_page_ended(call: Call) -> None:

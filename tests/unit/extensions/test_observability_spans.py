@@ -68,14 +68,14 @@ def test_a_run_its_model_calls_and_its_tools_are_one_tree() -> None:
     )  # fmt: skip
     for span in (top, first, second, call):
         assert said(span)["awaken.run.id"] == result.run_id
-        assert said(span)["gen_ai.conversation.id"] == "t1"
+        assert said(span)["gen_ai.conversation.id"] == "@acme:t1"
         assert said(span)["awaken.tenant.id"] == "acme"
         assert span.status.status_code is StatusCode.UNSET
     assert said(top) | {"awaken.run.id": ""} == {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": "adder",
         "gen_ai.agent.description": "Adds.",
-        "gen_ai.conversation.id": "t1",
+        "gen_ai.conversation.id": "@acme:t1",
         "gen_ai.response.finish_reasons": ("stop",),
         "gen_ai.usage.input_tokens": 20,
         "gen_ai.usage.output_tokens": 40,

@@ -48,14 +48,14 @@ def test_a_letter_becomes_one_steering_dispatch_that_workers_hear_of(worlds: Any
         async with worlds() as world:
             node = world.node()
             await node.bus.open()
-            await world.store.save_thread(Thread(id="there", tenant_id="ann"))
+            await world.store.save_thread(Thread(id="@ann:there", tenant_id="ann"))
             ended = TaskEnded(task_id="task-1", status="completed", result=42)
-            sent = Letter(thread_id="there", tenant_id="ann", payload=ended)
+            sent = Letter(thread_id="@ann:there", tenant_id="ann", payload=ended)
             (entry_id,) = await world.give(sent)
             await node.relay.relay_once()
             (sent_on,) = await world.dispatches()
             assert await world.due() == []
-            assert (sent_on.dispatch_id, sent_on.thread_id) == (entry_id, "there")
+            assert (sent_on.dispatch_id, sent_on.thread_id) == (entry_id, "@ann:there")
             assert (sent_on.mode, sent_on.status) == (InputMode.STEER, DispatchStatus.QUEUED)
             request = sent_on.request
             assert (request.tenant_id, request.agent_id) == ("ann", None)
@@ -69,8 +69,8 @@ def test_a_letter_becomes_one_steering_dispatch_that_workers_hear_of(worlds: Any
                 SignalKind.CONTROL,
                 SignalKind.DISPATCH_QUEUED,
             ]
-            assert {signal.thread_id for signal in node.heard} == {"there"}
-            assert node.queued == ["there"]
+            assert {signal.thread_id for signal in node.heard} == {"@ann:there"}
+            assert node.queued == ["@ann:there"]
 
     asyncio.run(scenario())
 
@@ -93,15 +93,19 @@ def test_a_thread_is_made_only_for_an_agent_that_is_named(worlds: Any) -> None:
     async def scenario() -> None:
         async with worlds() as world:
             await world.give(
-                letter("new", tenant_id="ann"), letter("nowhere", agent_id=None, tenant_id="ann")
+                letter("@ann:new", tenant_id="ann"),
+                letter("@ann:nowhere", agent_id=None, tenant_id="ann"),
             )
             await world.node().relay.relay_once()
-            made = await world.store.load_thread("new")
+            made = await world.store.load_thread("@ann:new")
             assert made is not None
             assert made.tenant_id == "ann"
-            assert await world.store.load_thread("nowhere") is None
+            assert await world.store.load_thread("@ann:nowhere") is None
             (dead,) = await world.dead()
-            assert (dead.attempts, dead.error) == (1, "UnknownThread: thread not found: nowhere")
+            assert (dead.attempts, dead.error) == (
+                1,
+                "UnknownThread: thread not found: @ann:nowhere",
+            )
 
     asyncio.run(scenario())
 
@@ -109,8 +113,8 @@ def test_a_thread_is_made_only_for_an_agent_that_is_named(worlds: Any) -> None:
 def test_a_letter_to_a_thread_of_another_tenant_is_given_up_at_once(worlds: Any) -> None:
     async def scenario() -> None:
         async with worlds() as world:
-            await world.store.save_thread(Thread(id="bobs", tenant_id="bob"))
-            await world.give(letter("bobs", tenant_id="ann"))
+            await world.store.save_thread(Thread(id="@bob:t", tenant_id="bob"))
+            await world.give(letter("@bob:t", tenant_id="ann"))
             await world.node().relay.relay_once()
             (dead,) = await world.dead()
             assert "UnknownThread" in (dead.error or "")

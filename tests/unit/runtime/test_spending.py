@@ -26,6 +26,7 @@ from awaken.contracts.inference import InferenceOverride, InferenceRequest, Mode
 from awaken.contracts.messages import user
 from awaken.contracts.models import ModelPrices, ModelSpec
 from awaken.contracts.runs import RunRequest
+from awaken.contracts.tenancy import namespace_of, stored_id
 from awaken.runtime.opening import open_run
 from awaken.runtime.run import Run
 from awaken.runtime.spending.calls import (
@@ -63,6 +64,7 @@ def on_run(
 
 async def begun(runtime: Any, thread: str = "t", tenant: str | None = None) -> Run:
     request = RunRequest(agent_id="a", messages=(user("hi"),), tenant_id=tenant)
+    thread = stored_id(namespace_of(tenant), thread)
     run: Run = await runtime._engine._admission.prepare(request, thread)
     await open_run(run)
     return run

@@ -23,9 +23,11 @@ from awaken.contracts.errors import (
     StoreUnavailable,
     UnknownThread,
 )
+from awaken.contracts.events import RunStart
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.profile import ProfileEntry
 from awaken.contracts.queries import ThreadQuery
+from awaken.contracts.state import StoredValue
 from awaken.contracts.storage import OutboxEntry, Store
 from awaken.contracts.threads import Thread
 from awaken.stores.postgres import PostgresStore
@@ -35,6 +37,7 @@ from awaken.stores.sql.statements import migrations
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.store_conformance.writing import (
     Writer,
+    asked,
     claim,
     dispatch,
     everything,
@@ -42,6 +45,8 @@ from awaken.testing.store_conformance.writing import (
     queue,
     refusal,
     run,
+    said,
+    ticket,
 )
 
 SECRET = "s3cr3t"
@@ -196,10 +201,51 @@ def test_a_database_of_the_first_schema_is_brought_up_to_date_with_what_is_in_it
             assert await store.list_outbox() == (unsent,)
             assert await store.save_outbox(msgspec.structs.replace(unsent, is_dead=True))
             assert len(await store.list_dead_outbox(before.id)) == 1
-            await store.save_thread(Thread(id="new", tenant_id="ann"))
+            await store.save_thread(Thread(id="@ann:new", tenant_id="ann"))
             listed = await store.list_threads(ThreadQuery(tenant_id="ann"))
-            assert [thread.id for thread in listed.items] == ["new"]
+            assert [thread.id for thread in listed.items] == ["@ann:new"]
             await refusal(UnknownThread, store.save_thread(Thread(id=before.id, tenant_id="ann")))
+
+    asyncio.run(check())
+
+
+def test_ids_of_tenants_begin_with_the_tenant_after_a_database_was_brought_up_to_date() -> None:
+    async def check() -> None:
+        schema = new_schema()
+        async with opened(schema=schema) as store:
+            await store.save_thread(Thread(id="above"))
+            writer = Writer(store)
+            waiting = run(status=RunStatus.WAITING, parent_thread_id="above")
+            told = RunStart(thread_id=waiting.thread_id, run_id=waiting.run_id)
+            await writer.commit(
+                run=waiting,
+                messages=(said("m-1"), asked("m-2", "c-1")),
+                tickets=(ticket("k-1", "c-1"),),
+                events=(told,),
+                state={"key": StoredValue(version=1, data={"run_id": waiting.run_id})},
+            )
+            await store.enqueue(dispatch("d-1"))
+            before = await store.checkout(waiting.thread_id)
+            assert before is not None
+        await server().sql(f"UPDATE {schema}.threads SET tenant_id = 'ann' WHERE id <> 'above'")
+        await server().sql(f"UPDATE {schema}.facts SET value = '3' WHERE name = 'schema_version'")
+        async with opened(schema=schema) as store:
+            thread_id, run_id = f"@ann:{waiting.thread_id}", f"@ann:{waiting.run_id}"
+            assert await store.load_thread(waiting.thread_id) is None
+            after = await store.checkout(thread_id)
+            assert after is not None
+            assert (after.thread.tenant_id, after.thread.open_run_id) == ("ann", run_id)
+            assert after.thread.parent_thread_id == "above"
+            assert list(after.messages) == list(before.messages)
+            assert msgspec.json.decode(after.state["key"].data) == {"run_id": run_id}
+            assert after.open_run is not None
+            assert (after.open_run.run_id, after.open_run.thread_id) == (run_id, thread_id)
+            assert [(it.run_id, it.thread_id) for it in after.tickets] == [(run_id, thread_id)]
+            (logged,) = await store.list_events(thread_id)
+            assert logged.event == RunStart(thread_id=thread_id, run_id=run_id)
+            queued = await store.find_dispatch("d-1")
+            assert queued is not None
+            assert (queued.thread_id, queued.run_id) == (thread_id, "@ann:run-of-d-1")
 
     asyncio.run(check())
 

@@ -8,9 +8,10 @@ import re
 
 import msgspec
 
-from awaken.contracts.errors import InvalidInput
+from awaken.contracts.errors import InvalidInput, LimitExceeded
 from awaken.contracts.profile import ProfileEntry, ProfileStore
 from awaken.contracts.record import Record
+from awaken.contracts.tenancy import namespace_in
 from awaken.outbound.guard import Outbound
 from awaken.services.view import TenantView
 from awaken.transport.problems import Problem
@@ -19,7 +20,10 @@ from .states import Payload
 from .wire import Ask, Authentication, PushConfig, PushConfigName, Violation, Violations, wrong
 
 PENDING = "a2a.push.pending"
+"""Where every config that may have something to deliver is pointed to, and per tenant once more."""
 CONFIGS_MAX = 16
+TENANT_CONFIGS_MAX = 1000
+"""How many configs of unfinished tasks a tenant may have; those without one have them together."""
 _ID = re.compile("[^/]{0,128}")
 _TEXT = re.compile("[ -~]{0,4096}")
 _TEXT_RULE = "must be at most 4096 printable characters"
@@ -68,33 +72,35 @@ class Target(Record, frozen=True, kw_only=True):
             self, is_over=True, problem=problem, token="", credentials="", holder="", held_until=0
         )
 
-    def wire(self) -> Payload:
-        """The config as clients see it; secrets are for targets only."""
-        config: Payload = {"taskId": self.task_id, "id": self.config_id, "url": self.url}
+    def wire(self, task_id: str) -> Payload:
+        """The config as clients see it, with the id they know; secrets are for targets only."""
+        config: Payload = {"taskId": task_id, "id": self.config_id, "url": self.url}
         return config | ({"authentication": {"scheme": self.scheme}} if self.scheme else {})
 
 
 async def create_config(ask: Ask[PushConfig]) -> Payload:
     """Post what a task does from now on to a target."""
     record = await ask.record(ask.params.task_id, await config_violations(ask.params, ask.outbound))
-    return (await save_config(ask.view, record.run_id, ask.params, await ask.latest(record))).wire()
+    target = await save_config(ask.view, record.run_id, ask.params, await ask.latest(record))
+    return target.wire(record.run_id)
 
 
 async def get_config(ask: Ask[PushConfigName]) -> Payload:
     """A config without its secrets."""
     record = await ask.record(ask.params.task_id)
-    target = await find_config(ask.view.profile, record.run_id, ask.params.id or "")
+    task_id = ask.view.stored(record.run_id)
+    target = await find_config(ask.view.profile, task_id, ask.params.id or "")
     if target is None:
         said = f"Task '{record.run_id}' has no push notification config '{ask.params.id}'."
         raise Problem(404, "PUSH_NOTIFICATION_CONFIG_NOT_FOUND", said)
-    return target.wire()
+    return target.wire(record.run_id)
 
 
 async def list_configs(ask: Ask[PushConfigName]) -> Payload:
     """All configs of a task without their secrets."""
     record = await ask.record(ask.params.task_id)
-    found = await ask.view.profile.list_entries(scope(record.run_id))
-    configs = [msgspec.convert(it.value, Target).wire() for it in found]
+    found = await ask.view.profile.list_entries(scope(ask.view.stored(record.run_id)))
+    configs = [msgspec.convert(it.value, Target).wire(record.run_id) for it in found]
     return {"configs": configs, "nextPageToken": ""}
 
 
@@ -102,7 +108,7 @@ async def delete_config(ask: Ask[PushConfigName]) -> Payload:
     """Post nothing more to a target; doing it twice is harmless."""
     given = ask.params.id or ""
     record = await ask.record(ask.params.task_id, wrong([("id", bool(given), "is required")]))
-    await forget_config(ask.view.profile, record.run_id, given)
+    await forget_config(ask.view.profile, ask.view.stored(record.run_id), given)
     return {}
 
 
@@ -133,7 +139,9 @@ async def save_config(view: TenantView, task_id: str, config: PushConfig, cursor
 
     Raises:
         Violations: The task has too many of them.
+        LimitExceeded: The tenant has too many of them.
     """
+    task_id = view.stored(task_id)
     known = {it.key for it in await view.profile.list_entries(scope(task_id))}
     secrets = config.authentication or Authentication()
     target = Target(
@@ -147,13 +155,29 @@ async def save_config(view: TenantView, task_id: str, config: PushConfig, cursor
     )
     if len(known) >= CONFIGS_MAX and target.config_id not in known:
         raise Violations(("id", f"a task may have {CONFIGS_MAX} configs"))
+    if target.config_id not in known:
+        await check_room(view)
     for owner, key, value in (
         (scope(task_id), target.config_id, msgspec.to_builtins(target)),
-        (PENDING, f"{task_id}/{target.config_id}", None),
+        *((owner, f"{task_id}/{target.config_id}", None) for owner in pointers(task_id)),
     ):
         entry = ProfileEntry(owner=owner, key=key, value=value, updated_at=view.now_ms())
         await view.profile.save_entry(entry)
+    await view.tell_changed(PENDING)
     return target
+
+
+async def check_room(view: TenantView) -> None:
+    """Refuse another config when the tenant has as many as it may have.
+
+    Raises:
+        LimitExceeded: It has.
+    """
+    _, owner = pointers(view.stored(""))
+    count = len(await view.profile.list_entries(owner))
+    if count >= TENANT_CONFIGS_MAX:
+        what = "The number of push notification configs of unfinished tasks"
+        raise LimitExceeded(what=what, size=count + 1, limit=TENANT_CONFIGS_MAX)
 
 
 async def find_config(profile: ProfileStore, task_id: str, config_id: str) -> Target | None:
@@ -165,9 +189,20 @@ async def find_config(profile: ProfileStore, task_id: str, config_id: str) -> Ta
 async def forget_config(profile: ProfileStore, task_id: str, config_id: str) -> None:
     """Remove a config, and deliver nothing more to it; one that is absent is harmless."""
     await profile.delete_entry(scope(task_id), config_id)
-    await profile.delete_entry(PENDING, f"{task_id}/{config_id}")
+    await forget_pointers(profile, task_id, config_id)
+
+
+async def forget_pointers(profile: ProfileStore, task_id: str, config_id: str) -> None:
+    """Have nobody look for something to deliver any more."""
+    for owner in pointers(task_id):
+        await profile.delete_entry(owner, f"{task_id}/{config_id}")
+
+
+def pointers(task_id: str) -> tuple[str, str]:
+    """The owners of what points to a task's configs: that of all, and that of its tenant."""
+    return PENDING, f"{PENDING}::{namespace_in(task_id)}"
 
 
 def scope(task_id: str) -> str:
-    """The owner of a task's configs."""
+    """The owner of a task's configs, by its stored id."""
     return f"a2a.push::{task_id}"

@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from heapq import heappop, heappush
 from typing import Any
 
 import msgspec
@@ -17,17 +18,31 @@ from aiohttp import ClientSession
 
 from awaken.contracts.errors import AwakenError, CursorExpired, UnknownRun
 from awaken.contracts.runs import RunRecord
+from awaken.contracts.tenancy import namespace_in, tenant_in
 from awaken.outbound.guard import Outbound, Undelivered
+from awaken.services.naming import shown
 from awaken.services.view import Desk
 from awaken.transport.asgi import encode_json
 
-from .configs import PENDING, PushPolicy, Target, find_config, forget_config, scope
+from .configs import (
+    PENDING,
+    PushPolicy,
+    Target,
+    find_config,
+    forget_config,
+    forget_pointers,
+    scope,
+)
 from .projection import TaskProjection
 from .states import Payload, task_of
 
 logger = logging.getLogger(__name__)
 
 CONCURRENT = 16
+LIST_MS = 5_000
+"""How often the store is asked for configs that other processes have made."""
+REST_MS = 60_000
+"""How often a task that rests is looked at, when nothing is heard of it."""
 
 
 @asynccontextmanager
@@ -47,8 +62,33 @@ class _NotOurs(Exception):
     """The target was deleted, or somebody else delivers to it."""
 
 
+class _Watch:
+    """One target: when it is looked at next, and what tells that it should be before."""
+
+    __slots__ = ("cursor", "is_heard", "look_at", "pause_ms", "stop", "thread_id")
+
+    def __init__(self, now: int) -> None:
+        self.thread_id = ""
+        """Unknown until it was looked at once."""
+        self.cursor = 0
+        self.look_at = now
+        self.pause_ms = 0
+        self.is_heard = False
+        """Whether something was heard since the latest look began."""
+        self.stop: Callable[[], None] | None = None
+
+    def close(self) -> None:
+        if self.stop is not None:
+            self.stop()
+
+
 class Deliverer:
-    """Looks for targets with something to deliver, and delivers to several at once."""
+    """Delivers to several targets at once, each when its thread has news or its time has come.
+
+    A target is looked at when something is heard of its thread, while a run of the thread
+    executes, and otherwise more and more rarely: signals may be lost. At rest that is one small
+    read per target and minute.
+    """
 
     def __init__(
         self, desk: Desk, outbound: Outbound, policy: PushPolicy, session: ClientSession
@@ -58,57 +98,152 @@ class Deliverer:
         self._policy = policy
         self._session = session
         self._holder = desk.ids.new_id()
-        self._slots = asyncio.Semaphore(CONCURRENT)
         self._busy: set[str] = set()
+        self._watches: dict[str, _Watch] = {}
+        """Every target that may have something to be told, by the key of its pointer."""
+        self._due: list[tuple[int, str]] = []
+        """When to look at which target; what a watch no longer says counts no more."""
+        self._changed = asyncio.Event()
+        self._list_at = 0
 
     async def run(self) -> None:
         """Deliver until it is cancelled."""
-        changed = asyncio.Event()
-        unsubscribe = self._desk.following.listen(changed.set)
+        stop = self._desk.following.watch(PENDING, self._list_soon)
         try:
             async with asyncio.TaskGroup() as group:
                 while True:
-                    changed.clear()
-                    for key in await self._pending():
+                    self._changed.clear()
+                    if self._list_at <= self._now():
+                        await self._list()
+                    for key in self._taken_due():
                         self._busy.add(key)
-                        group.create_task(self._deliver_in_turn(key))
-                    # Not everything is signalled: the store is asked from time to time.
+                        group.create_task(self._look_in_turn(key))
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(changed.wait(), self._desk.following.poll_s)
+                        async with asyncio.timeout(self._rest_s()):
+                            await self._changed.wait()
         finally:
-            unsubscribe()
+            stop()
+            for watch in self._watches.values():
+                watch.close()
 
-    async def _pending(self) -> list[str]:
+    def _now(self) -> int:
+        return self._desk.clock.monotonic_ms()
+
+    def _rest_s(self) -> float:
+        """How long nothing has to be done."""
+        has_room = self._due and len(self._busy) < CONCURRENT
+        at = min(self._list_at, self._due[0][0]) if has_room else self._list_at
+        return max(0, at - self._now()) / 1000
+
+    async def _list(self) -> None:
+        """Learn which targets there are, also those that other processes have made."""
+        self._list_at = self._now() + LIST_MS
         try:
             entries = await self._desk.profile.list_entries(PENDING)
         except AwakenError:
             logger.warning("Push notifications wait for the store.", exc_info=True)
-            return []
-        return [entry.key for entry in entries if entry.key not in self._busy]
+            return
+        found = {entry.key for entry in entries}
+        for key in self._watches.keys() - found - self._busy:
+            self._watches.pop(key).close()
+        for key in found - self._watches.keys():
+            self._watches[key] = _Watch(self._now())
+            heappush(self._due, (self._watches[key].look_at, key))
 
-    async def _deliver_in_turn(self, key: str) -> None:
-        task_id, _, config_id = key.rpartition("/")
+    def _list_soon(self) -> None:
+        """A target was made, here or where signals come from."""
+        self._list_at = 0
+        self._changed.set()
+
+    def _taken_due(self) -> list[str]:
+        """Targets whose time has come, and that nobody looks at, as many as there is room for."""
+        now, found = self._now(), list[str]()
+        while self._due and self._due[0][0] <= now and len(found) + len(self._busy) < CONCURRENT:
+            at, key = heappop(self._due)
+            watch = self._watches.get(key)
+            is_due = watch is not None and watch.look_at == at
+            if is_due and key not in self._busy and key not in found:
+                found.append(key)
+        return found
+
+    def _look_soon(self, key: str, pause_ms: int) -> None:
+        watch = self._watches.get(key)
+        if watch is not None:
+            watch.look_at = self._now() + pause_ms
+            heappush(self._due, (watch.look_at, key))
+            self._changed.set()
+
+    def _hear(self, key: str) -> None:
+        """Something may have happened on the target's thread."""
+        if (watch := self._watches.get(key)) is not None:
+            watch.pause_ms, watch.is_heard = 0, True
+            if key not in self._busy:
+                self._look_soon(key, 0)
+
+    async def _look_in_turn(self, key: str) -> None:
+        watch = self._watches[key]
+        watch.is_heard = False
+        pause = round(self._desk.following.poll_s * 1000)
         try:
-            async with self._slots:
-                with suppress(_NotOurs):
-                    await self._deliver(task_id, config_id)
+            pause = await self._look(key, watch)
+        except _NotOurs:
+            pass
         except Exception:
             logger.exception("Push notifications of '%s' wait.", key)
         finally:
             self._busy.discard(key)
+            self._changed.set()
+        # What was heard meanwhile may be newer than what was looked at.
+        self._look_soon(key, 0 if watch.is_heard else pause)
 
-    async def _deliver(self, task_id: str, config_id: str) -> None:
+    async def _look(self, key: str, watch: _Watch) -> int:
+        """Deliver what there is, if anything; returns after how long to look again."""
+        poll_ms = round(self._desk.following.poll_s * 1000)
+        # Longer and longer while nothing happens.
+        watch.pause_ms = min(max(poll_ms, watch.pause_ms * 2), REST_MS)
+        task_id, _, config_id = key.rpartition("/")
+        if watch.thread_id:
+            thread = await self._desk.store.load_thread(watch.thread_id)
+            is_open = thread is not None and thread.open_run_id == task_id
+            if thread is not None and is_open and thread.event_seq <= watch.cursor:
+                return poll_ms if thread.active_run_id is not None else watch.pause_ms
+        target = await self._deliver(task_id, config_id)
+        if target is None:
+            self._watches.pop(key).close()
+            return poll_ms
+        if watch.thread_id and watch.cursor < target.cursor:
+            watch.pause_ms = poll_ms
+        watch.cursor = target.cursor
+        wait_ms = max(target.due_at, target.held_until) - self._desk.clock.now_ms()
+        return wait_ms if wait_ms > 0 else watch.pause_ms
+
+    async def _deliver(self, task_id: str, config_id: str) -> Target | None:
+        """Deliver what there is; returns the target, or None when nothing more will come."""
         target = await find_config(self._desk.profile, task_id, config_id)
         if target is not None and not target.is_over:
             try:
                 record = await self._desk.control.record(task_id)
             except UnknownRun:
                 await forget_config(self._desk.profile, task_id, config_id)
-                return
+                return None
             if await self._has_news(target, record):
                 target = await self._delivered(await self._change(target, self._claimed), record)
-        if target is None or target.is_over:
-            await self._desk.profile.delete_entry(PENDING, f"{task_id}/{config_id}")
+            self._place(f"{task_id}/{config_id}", target.attempts, record)
+        if target is not None and not target.is_over:
+            return target
+        await forget_pointers(self._desk.profile, task_id, config_id)
+        return None
+
+    def _place(self, key: str, attempts: int, record: RunRecord) -> None:
+        """Keep where the target's thread is, so that the next look at it is one small read."""
+        watch = self._watches.get(key)
+        if watch is None:
+            return
+        # What has not begun has no place in the log, and what failed is to be tried again.
+        watch.thread_id = "" if record.started_at is None or attempts else record.thread_id
+        if watch.stop is None:
+            wake = partial(self._hear, key)
+            watch.stop = self._desk.following.watch(record.thread_id, wake)
 
     async def _has_news(self, target: Target, record: RunRecord) -> bool:
         if max(target.due_at, target.held_until) > self._desk.clock.now_ms():
@@ -136,12 +271,13 @@ class Deliverer:
 
     async def _send_all(self, target: Target, record: RunRecord) -> int:
         """Deliver what the log has, in order, and keep the place after each event."""
+        seen = shown(namespace_in(record.thread_id), record)
         if record.started_at is None:
             # It was cancelled before it began: the log knows nothing of it.
-            task = await task_of(self._desk.view(None), record, length=0)
-            await self._post(target, {"task": task})
+            view = self._desk.view(tenant_in(record.thread_id))
+            await self._post(target, {"task": await task_of(view, seen, length=0)})
         decode = self._desk.view(None).outputs.decode
-        projection = TaskProjection(record.run_id, record.thread_id, decode)
+        projection = TaskProjection(seen.run_id, seen.thread_id, decode)
         place = record.log_start
         while page := await self._desk.store.list_events(record.thread_id, after=place):
             place = page[-1].seq

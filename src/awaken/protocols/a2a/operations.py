@@ -19,7 +19,7 @@ from awaken.transport.problems import Problem
 from awaken.wire.a2a import TaskState
 
 from . import wire
-from .configs import config_violations, save_config
+from .configs import check_room, config_violations, save_config
 from .decode import decisions_of, message_violations, user_message
 from .projection import TaskProjection
 from .states import Payload, history, open_tickets, task_of
@@ -131,6 +131,9 @@ async def _begun(ask: Ask[SendMessage]) -> tuple[WireMessage, wire.Configuration
         path = "configuration.taskPushNotificationConfig."
         violations += await config_violations(push, ask.outbound, path)
     ask.check(violations)
+    if push is not None:
+        # Before anything is begun that the target would have to be told of.
+        await check_room(ask.view)
     cursor = 0
     if present(message.task_id) is None:
         begun = await _started(ask, message)

@@ -13,7 +13,7 @@ from awaken.contracts.remote_registries import CARD_PATH
 from awaken.outbound.guard import Outbound
 from awaken.transport.asgi import JSON, Bytes, Header, Reply, as_json, encode_json
 from awaken.transport.json_bodies import decoded
-from awaken.transport.problems import Problem, problem_of
+from awaken.transport.problems import Problem, problem_of, shown_problem
 from awaken.transport.routes import Access, ApiRoute, Call, WireProtocol
 from awaken.transport.sse import EventStreamReply
 
@@ -149,7 +149,7 @@ async def _rpc(asking: Asking, call: Call) -> Reply:
         problem = error if isinstance(error, Problem) else problem_of(error)
         if problem.status == 500:
             raise
-        return as_json(rpc_error(problem, request_id))
+        return as_json(rpc_error(shown_problem(problem, call.view.tenant_id), request_id))
     envelope = {"jsonrpc": "2.0", "id": request_id}
     refuse = partial(rpc_error, request_id=request_id)
     return _reply(answer, JSON, lambda payload: envelope | {"result": payload}, refuse)

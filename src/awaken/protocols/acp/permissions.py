@@ -43,7 +43,8 @@ async def permission(view: TenantView, ticket: Ticket, client: Any) -> ToolCallR
     if ticket.asked is Asks.ANSWER:
         await view.cancel_run(ticket.run_id)
         raise RunError(f"Tool '{ticket.tool_name}' asks for an answer that ACP cannot give.")
-    scope, key = thread_scope(ticket.thread_id), f"acp.permission.{ticket.tool_name}"
+    scope = thread_scope(view.stored(ticket.thread_id))
+    key = f"acp.permission.{ticket.tool_name}"
     is_kept_there = _is_kept_by_asker(ticket)
     known = None if is_kept_there else await view.profile.find_entry(scope, key)
     if known is not None and known.value in _ALWAYS:

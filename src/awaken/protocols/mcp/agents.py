@@ -102,7 +102,7 @@ async def _call_agent(
     try:
         answer = await _answer(AgentCall(ctx, params), ctx, patience_s)
     except AwakenError as error:
-        answer = refusal(error)
+        answer = refusal(error, caller_of(ctx).view.tenant_id)
     except Exception:
         forget(ctx)
         raise

@@ -9,7 +9,7 @@ from awaken.contracts.errors import AwakenError
 from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, RunStatus, Stopped
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.suspension import Ticket
-from awaken.transport.problems import problem_of
+from awaken.transport.problems import problem_of, shown_problem
 
 _STATUSES = ["completed", "failed", "cancelled", "waiting", "running"]
 OUTPUT_SCHEMA: dict[str, Any] = {
@@ -34,9 +34,10 @@ def result_of(record: RunRecord, tickets: Sequence[Ticket]) -> CallToolResult:
     return CallToolResult(content=[*content], structured_content=known | asked, is_error=is_error)
 
 
-def refusal(error: AwakenError) -> CallToolResult:
+def refusal(error: AwakenError, tenant_id: str | None) -> CallToolResult:
     """A call that was refused, in words that a model can act on."""
-    return CallToolResult(content=[TextContent(text=problem_of(error).message)], is_error=True)
+    told = shown_problem(problem_of(error), tenant_id)
+    return CallToolResult(content=[TextContent(text=told.message)], is_error=True)
 
 
 def question_of(record: RunRecord) -> str:

@@ -28,7 +28,7 @@ from awaken.transport.asgi import (
     as_json,
     wait_for_disconnect,
 )
-from awaken.transport.problems import Problem, native_refusal, problem_of
+from awaken.transport.problems import Problem, native_refusal, problem_of, shown_problem
 
 from .views import Accepted, TicketView, ticket_view
 
@@ -100,7 +100,7 @@ class WholeResultReply:
             told = Accepted(status="running", thread_id=self._thread_id, run_id=self._run_id)
             return as_json(told, 202, self._headers)
         except AwakenError as error:
-            problem = problem_of(error)
+            problem = shown_problem(problem_of(error), self._view.tenant_id)
             if problem.status >= 500:
                 logger.exception("The result of run '%s' could not be had", self._run_id)
             problem.headers = (*problem.headers, *self._headers)

@@ -1,6 +1,7 @@
 """The schema: numbered migrations, each applied once, however many processes start at a time."""
 
 from awaken.contracts.errors import StoreTooNew
+from awaken.stores.sql import tenant_ids
 from awaken.stores.sql.statements import migrations
 
 from .connecting import Connection
@@ -36,6 +37,8 @@ async def _migrate(connection: Connection, server: Server) -> None:
             await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {server.schema}")
         for script in migrations(__package__)[found:]:
             await connection.execute(script)
+        if 0 < found < tenant_ids.VERSION:
+            await tenant_ids.rename_tenant_ids(connection.fetch)
         await connection.execute(
             "INSERT INTO facts (name, value) VALUES ($1, $2)"
             " ON CONFLICT (name) DO UPDATE SET value = excluded.value",

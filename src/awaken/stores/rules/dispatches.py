@@ -25,6 +25,7 @@ from awaken.contracts.lifecycle import check_transition
 from awaken.contracts.runs import RunRecord, RunRequest
 
 from .head import HeldClaim, ThreadHead
+from .lineage import check_same_tenant
 
 RETRY_HINT_MS = 1000
 """After how long a refused submission may be tried again."""
@@ -37,11 +38,12 @@ def check_new(dispatch: RunDispatch) -> None:
     """Refuse a dispatch that could not be found or executed later.
 
     Raises:
-        InvalidRecord: An id is blank.
+        InvalidRecord: An id is blank, or the run's is not of the tenant that owns the thread.
     """
     for name in ("dispatch_id", "thread_id", "run_id"):
         if not getattr(dispatch, name).strip():
             raise InvalidRecord(what="Dispatch", problem=f"its {name} is blank")
+    check_same_tenant(dispatch.thread_id, dispatch.run_id)
 
 
 def is_named_by_sender(dispatch: RunDispatch) -> bool:

@@ -7,6 +7,7 @@ import msgspec
 from awaken.contracts.errors import InvalidRecord
 from awaken.contracts.identity import present
 from awaken.contracts.storage import Commit
+from awaken.contracts.tenancy import have_same_tenant, tenant_in
 from awaken.contracts.threads import NewestBranch, Thread, ThreadMetadata
 
 Parents = Mapping[str, str | None]
@@ -75,11 +76,25 @@ def tenant_of(commit: Commit) -> str | None:
 
 
 def blank_thread(thread_id: str, tenant_id: str | None = None) -> Thread:
-    """Return a thread that nobody has written to.
+    """Return a thread that nobody has written to; it belongs to the tenant that its id names.
 
     Raises:
         InvalidRecord: The id is blank.
+        UnknownThread: The id is not one of the tenant's.
     """
     if not thread_id.strip():
         raise InvalidRecord(what="Thread", problem="its id is blank")
-    return Thread(id=thread_id, tenant_id=present(tenant_id))
+    thread = Thread(id=thread_id, tenant_id=tenant_in(thread_id))
+    thread.check_tenant(tenant_id)
+    return thread
+
+
+def check_same_tenant(thread_id: str, run_id: str) -> None:
+    """Refuse a new run whose id is not of the tenant that its thread belongs to.
+
+    Raises:
+        InvalidRecord: It is another one's, or no tenant's.
+    """
+    if not have_same_tenant(run_id, thread_id):
+        problem = f"its id is not one of the tenant that owns thread '{thread_id}'"
+        raise InvalidRecord(what=f"Run '{run_id}'", problem=problem)

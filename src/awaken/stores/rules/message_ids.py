@@ -1,11 +1,10 @@
 """Which message ids have to be looked for before they are used."""
 
-import re
 from collections.abc import Iterable
 
+from awaken.contracts.identity import is_generated
 from awaken.contracts.messages import Message, Role
 
-_UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _WRITTEN_BY_RUNS = (Role.ASSISTANT, Role.TOOL)
 
 
@@ -13,9 +12,10 @@ def is_own_id(message: Message) -> bool:
     """Whether the runtime itself made the id, so that it cannot have been used before.
 
     Answers and results are written by runs only, under fresh ids that begin with the time.
-    Whatever else comes could be sent twice.
+    Whatever else comes could be sent twice. That no client chooses the id of an answer is checked
+    where clients send something: `runtime/admission.py`, `check_chosen_ids`.
     """
-    return message.role in _WRITTEN_BY_RUNS and _UUID7.fullmatch(message.id or "") is not None
+    return message.role in _WRITTEN_BY_RUNS and is_generated(message.id or "")
 
 
 def foreign_ids(messages: Iterable[Message]) -> list[str]:

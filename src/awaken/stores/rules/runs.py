@@ -9,7 +9,7 @@ from awaken.contracts.threads import Thread
 
 from .claims import check_cancelled
 from .head import Found, ThreadHead
-from .lineage import check_parent
+from .lineage import check_parent, check_same_tenant
 
 RUNNING, WAITING, DONE = RunStatus.RUNNING, RunStatus.WAITING, RunStatus.DONE
 
@@ -30,6 +30,7 @@ def checked_open_run(
         thread.shown.check_tenant(run.tenant_id)
         if not run.run_id.strip():
             raise InvalidRecord(what="Run", problem="its id is blank")
+        check_same_tenant(thread.shown.id, run.run_id)
     elif known.status is not run.status:
         check_transition(RUN_TRANSITIONS, f"Run '{run.run_id}'", known.status, run.status)
     if (run.waiting is None) is (run.status is WAITING):

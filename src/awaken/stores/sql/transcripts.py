@@ -13,6 +13,8 @@ from awaken.contracts.sizes import message_bytes
 
 CACHE_BYTES = 16 * 1024 * 1024
 """How much may be kept, measured as it is held; a thread that alone is larger is not kept."""
+CACHE_THREADS = 1024
+"""How many threads may be kept: of short ones each costs far more than it is long."""
 
 
 class _Kept:
@@ -57,7 +59,7 @@ class TranscriptCache:
         kept.size += size
         self._size += size
         self._kept.move_to_end(thread_no)
-        while self._size > self._limit:
+        while self._size > self._limit or len(self._kept) > CACHE_THREADS:
             _, dropped = self._kept.popitem(last=False)
             self._size -= dropped.size
 

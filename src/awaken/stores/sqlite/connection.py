@@ -1,8 +1,10 @@
 """Connections: how a file is opened, and what its errors mean."""
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,13 @@ from awaken.contracts.errors import (
     StoreTooNew,
     StoreUnavailable,
 )
+from awaken.stores.sql import tenant_ids
 from awaken.stores.sql.arguments import check_arguments
 from awaken.stores.sql.session import Moment, Row
 from awaken.stores.sql.statements import migrations, statements
 
 from .clock import boot_id, moment
+from .jobs import driven
 
 FAULTS = (sqlite3.Error, UnicodeDecodeError)
 """What SQLite raises; the second when its own message quotes damaged bytes of the file."""
@@ -25,6 +29,7 @@ FAULTS = (sqlite3.Error, UnicodeDecodeError)
 BUSY_MS = 30_000
 """How long a writer waits for writers of other processes."""
 
+PRIVATE = 0o600
 _MAGIC = b"SQLite format 3"
 _HEADER_BYTES = 100
 SWITCH_PAUSE_MS = 10
@@ -50,6 +55,8 @@ def connected(
         StorageError: Naming the store and what is wrong with it.
     """
     _check_size(path, store)
+    if is_writer:
+        _keep_private(path)
     try:
         connection = sqlite3.connect(
             path,
@@ -74,6 +81,20 @@ def connected(
         connection.close()
         raise named_error(error, store) from error
     return connection
+
+
+def _keep_private(path: Path) -> None:
+    """Let nobody but the owner read the file: it holds what people said, and secrets.
+
+    SQLite gives its log the same rights. A file of another user is left as that user has it.
+    """
+    with suppress(OSError):
+        # Whatever is wrong with the place, SQLite says it better.
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE))
+    for part in (path, *(path.with_name(path.name + tail) for tail in ("-wal", "-shm"))):
+        with suppress(OSError):
+            if (mode := part.stat().st_mode & 0o777) & 0o077:
+                part.chmod(mode & 0o700)
 
 
 def _use_log(connection: sqlite3.Connection, busy_ms: int) -> None:
@@ -112,6 +133,8 @@ def prepare(connection: sqlite3.Connection, store: str) -> None:
             for statement in script.split(";\n"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number}")
+        if 0 < found < tenant_ids.VERSION:
+            driven(tenant_ids.rename_tenant_ids(_query_on(connection)))
         _forget_old_leases(connection)
         connection.execute("COMMIT")
     except FAULTS as error:
@@ -120,6 +143,13 @@ def prepare(connection: sqlite3.Connection, store: str) -> None:
     except StorageError:
         _roll_back(connection)
         raise
+
+
+def _query_on(connection: sqlite3.Connection) -> tenant_ids.Query:
+    async def query(text: str, *args: Any) -> Sequence[Row]:
+        return connection.execute(text.replace(_ARGUMENT, "?"), args).fetchall()
+
+    return query
 
 
 def schema_version(connection: sqlite3.Connection) -> tuple[int, int]:

@@ -89,17 +89,17 @@ async def children_are_listed_with_their_runs(store: Store) -> None:
     """Which run of a child is open and which one is its latest; of a tenant, only its own."""
     await store.save_thread(Thread(id="parent"))
     for name, status in (("over", DONE), ("busy", RUNNING), ("held", WAITING)):
-        of = {"thread_id": name, "parent_thread_id": "parent", "tenant_id": "ann"}
-        await Writer(store, name).commit(run=run(f"run-{name}", status, **of))
+        of = {"thread_id": f"@ann:{name}", "parent_thread_id": "parent", "tenant_id": "ann"}
+        await Writer(store, f"@ann:{name}").commit(run=run(f"@ann:run-{name}", status, **of))
     await Writer(store, "grandchild").commit(
-        run=run("run-far", thread_id="grandchild", parent_thread_id="busy")
+        run=run("run-far", thread_id="grandchild", parent_thread_id="@ann:busy")
     )
     for tenant_id in (None, "ann"):
         page = await store.list_threads(ThreadQuery(parent_id="parent", tenant_id=tenant_id))
         assert {it.id: (it.open_run_id, it.latest_run_id) for it in page.items} == {
-            "over": (None, "run-over"),
-            "busy": ("run-busy", "run-busy"),
-            "held": ("run-held", "run-held"),
+            "@ann:over": (None, "@ann:run-over"),
+            "@ann:busy": ("@ann:run-busy", "@ann:run-busy"),
+            "@ann:held": ("@ann:run-held", "@ann:run-held"),
         }
     foreign = ThreadQuery(parent_id="parent", tenant_id="bob")
     assert (await store.list_threads(foreign)).items == ()

@@ -210,16 +210,16 @@ async def a_run_gives_its_thread_a_parent_once(store: Store) -> None:
 
 async def a_new_run_puts_its_thread_below_its_parents(store: Store) -> None:
     """Whatever made the thread, a commit or its dispatch; it belongs to the run's tenant."""
-    await store.save_thread(Thread(id="parent", tenant_id="ann"))
-    request = RunRequest(agent_id="agent", tenant_id="ann", parent_thread_id="parent")
-    await store.enqueue(dispatch("d-1", "queued", request=request))
-    for thread_id in ("queued", "written"):
-        of: dict[str, Any] = {"thread_id": thread_id, "parent_thread_id": "parent"}
-        first = run(f"run-{thread_id}", tenant_id="ann", **of)
+    await store.save_thread(Thread(id="@ann:parent", tenant_id="ann"))
+    request = RunRequest(agent_id="agent", tenant_id="ann", parent_thread_id="@ann:parent")
+    await store.enqueue(dispatch("d-1", "@ann:queued", run_id="@ann:later", request=request))
+    for thread_id in ("@ann:queued", "@ann:written"):
+        of: dict[str, Any] = {"thread_id": thread_id, "parent_thread_id": "@ann:parent"}
+        first = run(f"{thread_id}-run", tenant_id="ann", **of)
         await Writer(store, thread_id).commit(run=first)
         thread = await store.load_thread(thread_id)
         assert thread is not None
-        assert (thread.parent_thread_id, thread.tenant_id) == ("parent", "ann")
+        assert (thread.parent_thread_id, thread.tenant_id) == ("@ann:parent", "ann")
 
 
 async def a_run_with_an_impossible_parent_is_refused(store: Store) -> None:

@@ -1,11 +1,20 @@
-"""A thread belongs to the tenant that it was created for, however it was created."""
+"""A thread belongs to the tenant that its id names, and two tenants never have the same id."""
 
 import asyncio
+from typing import Any
 
-from awaken.contracts.errors import UnknownThread, VersionConflict
-from awaken.contracts.queries import RunQuery, ThreadQuery, at_cursor
+from awaken.contracts.dispatch import RunDispatch
+from awaken.contracts.errors import InvalidRecord, UnknownThread, VersionConflict
+from awaken.contracts.queries import (
+    DispatchQuery,
+    MessageQuery,
+    RunQuery,
+    ThreadQuery,
+    at_cursor,
+)
 from awaken.contracts.runs import RunRequest
 from awaken.contracts.storage import Store
+from awaken.contracts.tenancy import namespace_in, namespace_of
 from awaken.contracts.threads import Thread, ThreadMetadata
 
 from .writing import (
@@ -22,10 +31,17 @@ from .writing import (
 )
 
 RIVALS = 16
+MINE = f"@ann:{THREAD}"
 
 
 def _request(tenant_id: str | None) -> RunRequest:
     return RunRequest(agent_id="agent", messages=(said("m-1"),), tenant_id=tenant_id)
+
+
+def _sent(dispatch_id: str, thread_id: str, tenant_id: str | None, **fields: Any) -> RunDispatch:
+    run_id = f"{namespace_in(thread_id)}{dispatch_id}-run"
+    given = {"run_id": run_id, "request": _request(tenant_id), **fields}
+    return dispatch(dispatch_id, thread_id, **given)
 
 
 async def _owner(store: Store, thread_id: str = THREAD) -> str | None:
@@ -39,51 +55,103 @@ async def _owner(store: Store, thread_id: str = THREAD) -> str | None:
 
 async def whatever_creates_a_thread_names_its_tenant(store: Store) -> None:
     """A save, a first commit with a run or an edit, a submission, an interrupt; trimmed."""
-    saved = await store.save_thread(Thread(id="saved", tenant_id=" ann "))
+    saved = await store.save_thread(Thread(id="@ann:saved", tenant_id=" ann "))
     assert saved.tenant_id == "ann"
-    await Writer(store, "ran").commit(run=run("r-1", thread_id="ran", tenant_id=" ann "))
-    await Writer(store, "edited").commit(thread=Thread(id="edited", tenant_id="ann"))
-    await store.enqueue(dispatch("d-1", "queued", request=_request(" ann ")))
-    then = dispatch("d-2", "interrupted", request=_request("ann"))
-    await store.interrupt("interrupted", "user", then=then)
-    owed = (dispatch("d-3", "owed", request=_request("ann")),)
-    await Writer(store, "operator").commit(enqueued=owed)
-    for thread_id in ("saved", "ran", "edited", "queued", "interrupted", "owed"):
-        assert await _owner(store, thread_id) == "ann", thread_id
+    ran = run("@ann:r-1", thread_id="@ann:ran", tenant_id=" ann ")
+    await Writer(store, "@ann:ran").commit(run=ran)
+    await Writer(store, "@ann:edited").commit(thread=Thread(id="@ann:edited", tenant_id="ann"))
+    await store.enqueue(_sent("d-1", "@ann:queued", " ann "))
+    then = _sent("d-2", "@ann:interrupted", "ann")
+    await store.interrupt("@ann:interrupted", "user", then=then)
+    await Writer(store, "operator").commit(enqueued=(_sent("d-3", "@ann:owed", "ann"),))
+    # Whoever names no tenant makes it for the one that the id names.
+    await store.save_thread(Thread(id="@ann:made"))
+    for name in ("saved", "ran", "edited", "queued", "interrupted", "owed", "made"):
+        assert await _owner(store, f"@ann:{name}") == "ann", name
     assert await _owner(store, "operator") is None
     await store.save_thread(Thread(id="blank", tenant_id="  "))
     assert await _owner(store, "blank") is None
+    for odd in ("@", "@:", "@ann", "@:x"):
+        await store.save_thread(Thread(id=odd))
+        assert await _owner(store, odd) is None, odd
+
+
+async def names_of_tenants_are_never_confused(store: Store) -> None:
+    """Not even when one looks like the beginning of another's ids."""
+    names = ("a", "a:b", "a%3Ab", "@a:", "%", ":", "a ", "A", "ä")
+    stored = {namespace_of(name) + "b:c" for name in names}
+    assert len(stored) == len({name.strip() for name in names})
+    for name in names:
+        thread = Thread(id=namespace_of(name) + "b:c", tenant_id=name)
+        await store.save_thread(thread)
+        assert await _owner(store, thread.id) == name.strip()
+
+
+async def tenants_choose_the_same_ids(store: Store) -> None:
+    """Threads, runs, messages, dedupe keys: each has its own, and ends with it."""
+    for name in ("ann", "bob", None):
+        space = namespace_of(name)
+        writer = Writer(store, f"{space}t")
+        record = run(f"{space}r", DONE, thread_id=f"{space}t", tenant_id=name)
+        await writer.commit(commit_id="c", messages=(said("m", f"of {name}"),), run=record)
+        sent = _sent(f"d-{name}", f"{space}t", name, dedupe_key="key")
+        await store.enqueue(sent)
+        assert (await store.enqueue(sent)).dispatch_id == f"d-{name}"
+    for name in ("ann", "bob", None):
+        space = namespace_of(name)
+        (message,) = (await store.list_messages(f"{space}t", MessageQuery())).items
+        assert message.message.text == f"of {name}"
+        found = await store.load_run(f"{space}r")
+        assert found is not None
+        assert (found.thread_id, found.tenant_id) == (f"{space}t", name)
+        (queued,) = (await store.list_dispatches(DispatchQuery(thread_id=f"{space}t"))).items
+        assert queued.dispatch_id == f"d-{name}"
+    await store.delete_thread("@bob:t")
+    assert await store.load_run("@bob:r") is None
+    assert await store.load_run("@ann:r") is not None
+    assert await store.load_thread("t") is not None
+
+
+async def a_run_has_an_id_of_its_threads_tenant(store: Store) -> None:
+    """Whoever writes it, and also before it has begun."""
+    for thread_id, run_id in (("@ann:t", "r"), ("@ann:t", "@bob:r"), ("t", "@ann:r")):
+        record = run(run_id, thread_id=thread_id)
+        await Writer(store, thread_id).expect_refusal(InvalidRecord, run=record)
+        sent = dispatch("d", thread_id, run_id=run_id)
+        await refusal(InvalidRecord, store.enqueue(sent))
+        assert await store.load_thread(thread_id) is None
+        assert await store.load_run(run_id) is None
 
 
 async def a_tenant_stays_whatever_is_written(store: Store) -> None:
     """Edits without a tenant, commits of its own runs and of an operator's leave it as it was."""
-    writer = Writer(store)
-    await writer.commit(run=run(tenant_id="ann"))
+    writer = Writer(store, MINE)
+    await writer.commit(run=run("@ann:1", thread_id=MINE, tenant_id="ann"))
     titled = ThreadMetadata(title="new")
-    await store.save_thread(Thread(id=THREAD, metadata=titled))
-    await store.save_thread(Thread(id=THREAD, tenant_id="ann", metadata=titled))
-    await writer.commit(run=run(status=DONE, tenant_id="ann"))
-    await writer.commit(thread=Thread(id=THREAD, resource_id="user"), run=run("run-2"))
-    await store.enqueue(dispatch("d-1"))
-    await store.enqueue(dispatch("d-2", request=_request("ann")))
-    await store.interrupt(THREAD, "user")
-    assert await _owner(store) == "ann"
+    await store.save_thread(Thread(id=MINE, metadata=titled))
+    await store.save_thread(Thread(id=MINE, tenant_id="ann", metadata=titled))
+    await writer.commit(run=run("@ann:1", DONE, thread_id=MINE, tenant_id="ann"))
+    edited = Thread(id=MINE, resource_id="user")
+    await writer.commit(thread=edited, run=run("@ann:2", thread_id=MINE))
+    await store.enqueue(_sent("d-1", MINE, None))
+    await store.enqueue(_sent("d-2", MINE, "ann"))
+    await store.interrupt(MINE, "user")
+    assert await _owner(store, MINE) == "ann"
     await store.close()
     await store.open()
-    assert await _owner(store) == "ann"
+    assert await _owner(store, MINE) == "ann"
 
 
 async def nothing_of_another_tenant_is_written(store: Store) -> None:
-    """Not to a thread of somebody else, and not to one that belongs to nobody."""
-    await store.save_thread(Thread(id=THREAD, tenant_id="ann"))
+    """Not to a thread of somebody else, and not to one that belongs to nobody, made or not."""
+    await store.save_thread(Thread(id=MINE, tenant_id="ann"))
     await store.save_thread(Thread(id="nobodys"))
-    for thread_id in (THREAD, "nobodys"):
+    for thread_id in (MINE, "nobodys", "@ann:none", "none"):
         writer = Writer(store, thread_id)
         foreign = Thread(id=thread_id, tenant_id="bob", metadata=ThreadMetadata(title="taken"))
-        theirs = dispatch("d-1", thread_id, request=_request("bob"))
-        error = await writer.expect_refusal(
-            UnknownThread, run=run("r-1", thread_id=thread_id, tenant_id="bob")
-        )
+        theirs = _sent("d-1", thread_id, "bob")
+        record = run(theirs.run_id, thread_id=thread_id, tenant_id="bob")
+        error = await writer.expect_refusal(UnknownThread, run=record)
         assert (error.thread_id, str(error)) == (thread_id, f"thread not found: {thread_id}")
         await writer.expect_refusal(UnknownThread, thread=foreign)
         await writer.expect_refusal(UnknownThread, enqueued=(theirs,))
@@ -97,13 +165,13 @@ async def nothing_of_another_tenant_is_written(store: Store) -> None:
 
 async def one_commit_cannot_make_a_thread_for_two(store: Store) -> None:
     """Not its own thread, and not one on which it queues something."""
-    rivals = tuple(dispatch(f"d-{name}", "new", request=_request(name)) for name in ("ann", "bob"))
-    writer = Writer(store)
+    rivals = tuple(_sent(f"d-{name}", "@ann:new", name) for name in ("ann", "bob"))
+    writer = Writer(store, MINE)
     await writer.expect_refusal(UnknownThread, enqueued=rivals)
-    own = dispatch("d-1", request=_request("bob"))
-    await writer.expect_refusal(UnknownThread, run=run(tenant_id="ann"), enqueued=(own,))
-    given = Thread(id=THREAD, tenant_id="bob")
-    await writer.expect_refusal(UnknownThread, run=run(tenant_id="ann"), thread=given)
+    mine = run("@ann:1", thread_id=MINE, tenant_id="ann")
+    await writer.expect_refusal(UnknownThread, run=mine, enqueued=(_sent("d-1", MINE, "bob"),))
+    given = Thread(id=MINE, tenant_id="bob")
+    await writer.expect_refusal(UnknownThread, run=mine, thread=given)
 
 
 async def a_run_that_has_begun_goes_on(store: Store) -> None:
@@ -115,53 +183,58 @@ async def a_run_that_has_begun_goes_on(store: Store) -> None:
 
 
 async def a_thread_is_created_for_one_tenant_only(store: Store) -> None:
-    """Of many who begin on one thread id at once, by a run or by a submission, one owns it."""
+    """Of many who begin on one thread id at once, by a run or by a submission, its own does."""
 
     async def begin(number: int) -> str | None:
         name = f"tenant-{number}"
         try:
             if number % 2:
-                await store.enqueue(dispatch(f"d-{number}", request=_request(name)))
+                await store.enqueue(_sent(f"d-{number}", "@tenant-7:t", name))
             else:
-                await Writer(store).commit(
-                    commit_id=name, run=run(f"r-{number}", status=DONE, tenant_id=name)
-                )
+                record = run(f"@tenant-7:{number}", DONE, thread_id="@tenant-7:t", tenant_id=name)
+                await Writer(store, "@tenant-7:t").commit(commit_id=name, run=record)
         except (UnknownThread, VersionConflict):
             return None
         return name
 
     begun = await asyncio.gather(*map(begin, range(RIVALS)))
-    assert [name for name in begun if name is not None] == [await _owner(store)]
+    assert [name for name in begun if name is not None] == ["tenant-7"]
+    assert await _owner(store, "@tenant-7:t") == "tenant-7"
 
 
 async def threads_and_runs_are_listed_by_tenant(store: Store) -> None:
     """With every other filter; runs by the tenant of their thread, whoever began them."""
-    for number, (thread_id, tenant) in enumerate((("a", "ann"), ("b", "bob"), ("c", "ann"))):
+    owners = (("a", "ann"), ("b", "bob"), ("c", "ann"))
+    for number, (name, tenant) in enumerate(owners):
+        space = namespace_of(tenant)
+        thread_id = f"{space}{name}"
         writer = Writer(store, thread_id)
         named = Thread(id=thread_id, tenant_id=tenant, resource_id=f"user-{number}")
-        for run_id, owner in ((f"{thread_id}-1", tenant), (f"{thread_id}-2", None)):
+        for run_id, owner in ((f"{space}{name}-1", tenant), (f"{space}{name}-2", None)):
             record = run(run_id, DONE, thread_id=thread_id, tenant_id=owner, created_at=number)
             await writer.commit(committed_at=1000 - number, thread=named, run=record)
     await Writer(store, "d").commit(committed_at=1, run=run("d-1", thread_id="d", created_at=9))
+    a, b, c = ("@ann:a", "@bob:b", "@ann:c")
     threads: tuple[tuple[ThreadQuery, list[str]], ...] = (
-        (ThreadQuery(tenant_id=" ann "), ["a", "c"]),
-        (ThreadQuery(tenant_id="ann", resource_id="user-2"), ["c"]),
-        (ThreadQuery(tenant_id="ann", parent_id="a"), []),
-        (ThreadQuery(tenant_id="ann", roots_only=True), ["a", "c"]),
+        (ThreadQuery(tenant_id=" ann "), [a, c]),
+        (ThreadQuery(tenant_id="ann", resource_id="user-2"), [c]),
+        (ThreadQuery(tenant_id="ann", parent_id=a), []),
+        (ThreadQuery(tenant_id="ann", roots_only=True), [a, c]),
         (ThreadQuery(tenant_id="nobody"), []),
-        (ThreadQuery(tenant_id=" "), ["a", "b", "c", "d"]),
+        (ThreadQuery(tenant_id=" "), [a, b, c, "d"]),
     )
     for query, expected in threads:
         page = await store.list_threads(query)
         assert ([it.id for it in page.items], page.total) == (expected, len(expected)), query
+    runs_of = {it: [f"{it}-1", f"{it}-2"] for it in (a, b, c)}
     runs: tuple[tuple[RunQuery, list[str]], ...] = (
-        (RunQuery(tenant_id=" ann "), ["a-1", "a-2", "c-1", "c-2"]),
-        (RunQuery(tenant_id="bob", status=DONE), ["b-1", "b-2"]),
-        (RunQuery(tenant_id="ann", thread_id="c"), ["c-1", "c-2"]),
-        (RunQuery(tenant_id="ann", thread_id="b"), []),
+        (RunQuery(tenant_id=" ann "), [*runs_of[a], *runs_of[c]]),
+        (RunQuery(tenant_id="bob", status=DONE), runs_of[b]),
+        (RunQuery(tenant_id="ann", thread_id=c), runs_of[c]),
+        (RunQuery(tenant_id="ann", thread_id=b), []),
         (RunQuery(tenant_id="ann", status=run().status), []),
         (RunQuery(tenant_id="nobody"), []),
-        (RunQuery(tenant_id=" "), ["a-1", "a-2", "b-1", "b-2", "c-1", "c-2", "d-1"]),
+        (RunQuery(tenant_id=" "), [*runs_of[a], *runs_of[b], *runs_of[c], "d-1"]),
     )
     for wanted, expected in runs:
         found = await store.list_runs(wanted)
@@ -171,14 +244,11 @@ async def threads_and_runs_are_listed_by_tenant(store: Store) -> None:
 async def open_tickets_are_listed_by_tenant(store: Store) -> None:
     """By the tenant of their thread, oldest first, whoever else waits."""
     owners = (("a", "ann"), ("b", "bob"), ("c", "ann"), ("d", None))
-    for number, (thread_id, tenant) in enumerate(owners):
-        record = run(f"r-{thread_id}", thread_id=thread_id, tenant_id=tenant)
+    for number, (name, tenant) in enumerate(owners):
+        thread_id, run_id = (f"{namespace_of(tenant)}{it}" for it in (name, f"r-{name}"))
+        record = run(run_id, thread_id=thread_id, tenant_id=tenant)
         waiting = ticket(
-            f"k-{thread_id}",
-            "c-1",
-            thread_id=thread_id,
-            run_id=record.run_id,
-            created_at=9 - number,
+            f"k-{name}", "c-1", thread_id=thread_id, run_id=run_id, created_at=9 - number
         )
         writer = Writer(store, thread_id)
         await writer.commit(messages=(asked("m-1", "c-1"),), run=record, tickets=(waiting,))
@@ -187,8 +257,8 @@ async def open_tickets_are_listed_by_tenant(store: Store) -> None:
         (None, "bob", ["k-b"]),
         (None, "nobody", []),
         (None, None, ["k-d", "k-c", "k-b", "k-a"]),
-        ("a", "ann", ["k-a"]),
-        ("a", "bob", []),
+        ("@ann:a", "ann", ["k-a"]),
+        ("@ann:a", "bob", []),
         ("d", "ann", []),
         ("d", None, ["k-d"]),
     )
@@ -200,23 +270,27 @@ async def open_tickets_are_listed_by_tenant(store: Store) -> None:
 async def a_cursor_keeps_the_tenant(store: Store) -> None:
     """The next page is of the same tenant."""
     for number in range(6):
-        thread_id, tenant = f"t-{number}", ("ann", "bob")[number % 2]
-        record = run(f"r-{number}", DONE, thread_id=thread_id, tenant_id=tenant, created_at=number)
+        tenant = ("ann", "bob")[number % 2]
+        thread_id, run_id = (f"@{tenant}:{it}-{number}" for it in ("t", "r"))
+        record = run(run_id, DONE, thread_id=thread_id, tenant_id=tenant, created_at=number)
         await Writer(store, thread_id).commit(committed_at=1000 - number, run=record)
     threads = ThreadQuery(tenant_id="ann", limit=2)
     cursor = (await store.list_threads(threads)).next_cursor
     assert cursor is not None
     page = await store.list_threads(at_cursor(threads, cursor))
-    assert ([it.id for it in page.items], page.next_cursor) == (["t-4"], None)
+    assert ([it.id for it in page.items], page.next_cursor) == (["@ann:t-4"], None)
     runs = RunQuery(tenant_id="ann", limit=2)
     cursor = (await store.list_runs(runs)).next_cursor
     assert cursor is not None
     found = await store.list_runs(at_cursor(runs, cursor))
-    assert ([it.run_id for it in found.items], found.next_cursor) == (["r-4"], None)
+    assert ([it.run_id for it in found.items], found.next_cursor) == (["@ann:r-4"], None)
 
 
 CHECKS = (
     whatever_creates_a_thread_names_its_tenant,
+    names_of_tenants_are_never_confused,
+    tenants_choose_the_same_ids,
+    a_run_has_an_id_of_its_threads_tenant,
     a_tenant_stays_whatever_is_written,
     nothing_of_another_tenant_is_written,
     one_commit_cannot_make_a_thread_for_two,

@@ -1,0 +1,113 @@
+"""What a tenant is shown: every record with the ids that the tenant knows.
+
+Below the views ids are as they are stored; see `contracts/tenancy.py`.
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from awaken.contracts.dispatch import RunDispatch
+from awaken.contracts.events import (
+    ActivityDelta,
+    ActivitySnapshot,
+    LoggedEvent,
+    MessagesSnapshot,
+    RunFinish,
+    RunStart,
+    StateDelta,
+    StateSnapshot,
+)
+from awaken.contracts.identity import RunIdentity
+from awaken.contracts.messages import Message, MessageMetadata, MessageRecord, Sender
+from awaken.contracts.runs import DecisionReceipt, RunRecord, RunRequest, RunResult
+from awaken.contracts.suspension import Ticket
+from awaken.contracts.tasks import TaskInfo
+from awaken.contracts.threads import ForkPoint, NewestBranch, Thread
+from awaken.mailbox.receipts import SubmitReceipt
+
+T = TypeVar("T")
+
+_PLACE = ("thread_id", "run_id")
+_ABOVE = ("parent_thread_id", "parent_run_id")
+_IDS: dict[type, tuple[str, ...]] = {
+    Thread: ("id", "parent_thread_id", "active_run_id", "open_run_id", "latest_run_id"),
+    ForkPoint: ("thread_id",),
+    NewestBranch: ("thread_id",),
+    RunRecord: (*_PLACE, *_ABOVE),
+    RunIdentity: (*_PLACE, *_ABOVE),
+    RunRequest: ("thread_id", "run_id_hint", "continue_run_id", "dispatch_id_hint", *_ABOVE),
+    RunResult: _PLACE,
+    RunDispatch: (*_PLACE, "taken_by"),
+    RunStart: (*_PLACE, "parent_run_id"),
+    RunFinish: _PLACE,
+    SubmitReceipt: _PLACE,
+    DecisionReceipt: _PLACE,
+    Ticket: _PLACE,
+    TaskInfo: ("parent_task_id",),
+    LoggedEvent: ("run_id",),
+    MessageRecord: ("message_id", "thread_id", "produced_by_run_id"),
+    MessageMetadata: ("run_id",),
+    Sender: ("thread_id", "run_id", "task_id"),
+    Message: (),
+    MessagesSnapshot: (),
+}
+"""Which fields of a record are ids of threads and runs."""
+_PARTS: dict[type, tuple[str, ...]] = {
+    Thread: ("forked_from", "newest_branch"),
+    RunRecord: ("task",),
+    RunRequest: ("task", "messages"),
+    RunResult: ("tickets",),
+    RunDispatch: ("request",),
+    RunStart: ("identity",),
+    RunFinish: ("identity",),
+    LoggedEvent: ("event",),
+    MessageRecord: ("message",),
+    Message: ("metadata", "sender"),
+    MessagesSnapshot: ("messages",),
+}
+"""Which fields of a record hold other ones."""
+_DATA: dict[type, str] = {
+    StateSnapshot: "snapshot",
+    StateDelta: "delta",
+    ActivitySnapshot: "content",
+    ActivityDelta: "patch",
+}
+"""Which field of an event holds data in which the runtime names runs and threads."""
+
+
+def shown(namespace: str, value: T) -> T:
+    """A record, or several, with the ids of a tenant as the tenant knows them."""
+    if not namespace:
+        return value
+    if isinstance(value, tuple):
+        several: Any = tuple(shown(namespace, it) for it in value)
+        return several  # type: ignore[no-any-return]
+    if (data := _DATA.get(type(value))) is not None:
+        known = _shown_data(namespace, getattr(value, data))
+        return msgspec.structs.replace(value, **{data: known})  # type: ignore[type-var]
+    if (names := _IDS.get(type(value))) is None:
+        return value
+    changes: dict[str, Any] = {}
+    for name in names:
+        known = getattr(value, name)
+        if known is not None and known.startswith(namespace):
+            changes[name] = known[len(namespace) :]
+    for name in _PARTS.get(type(value), ()):
+        known = getattr(value, name)
+        if known is not None and (part := shown(namespace, known)) is not known:
+            changes[name] = part
+    if not changes:
+        return value
+    return msgspec.structs.replace(value, **changes)  # type: ignore[type-var]
+
+
+def _shown_data(namespace: str, data: Any) -> Any:
+    """Data in which a text that begins like a stored id of the tenant is shown without that."""
+    if isinstance(data, str):
+        return data.removeprefix(namespace)
+    if isinstance(data, list | tuple):
+        return [_shown_data(namespace, it) for it in data]
+    if isinstance(data, dict):
+        return {_shown_data(namespace, k): _shown_data(namespace, v) for k, v in data.items()}
+    return data
