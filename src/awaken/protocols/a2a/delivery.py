@@ -74,7 +74,8 @@ class Deliverer:
                         group.create_task(self._deliver_in_turn(key))
                     # Not everything is signalled: the store is asked from time to time.
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(changed.wait(), self._desk.following.poll_s)
+                        async with asyncio.timeout(self._desk.following.poll_s):
+                            await changed.wait()
         finally:
             unsubscribe()
 
