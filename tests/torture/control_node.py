@@ -30,6 +30,8 @@ from awaken.stores.sqlite.clock import moment
 
 from .control_app import AGENT, LEDGER, build_asking_agent
 
+logger = logging.getLogger(__name__)
+
 LEASE_MS = 1_000
 CONFIG = MailboxConfig(
     lease_ms=LEASE_MS,
@@ -136,6 +138,7 @@ async def perform(runtime: AgentRuntime, asked: Request) -> Reply:
         return Reply(number=asked.number, outcome=FAILED, value=repr(error))
     except Exception:
         # No client should ever see this: the judge does.
+        logger.exception("%s broke.", asked.kind)
         return Reply(number=asked.number, outcome=BROKEN, value=traceback.format_exc())
 
 

@@ -64,19 +64,19 @@ class _Facts:
         """What does not fit one operation."""
         if operation.wish.thread_id in self._deleted:
             return self._deletion(operation) if operation.asked.kind == "delete" else []
+        problems: list[str] = []
         match operation.asked.kind:
             case "commit":
-                return await self._commit(operation)
+                problems = await self._commit(operation)
             case "enqueue" | "interrupt" | "revive":
-                return await self._queued(operation)
+                problems = await self._queued(operation)
             case "decide":
-                return await self._decided(operation)
+                problems = await self._decided(operation)
             case "claim":
-                return await self._claim(operation)
+                problems = await self._claim(operation)
             case "release" | "requeue" | "uncharged":
-                return await self._end(operation)
-            case _:
-                return []
+                problems = await self._end(operation)
+        return problems
 
     async def attempt_problems(self) -> list[str]:
         """Every claim that was handed out is counted, before anything was executed."""
