@@ -97,7 +97,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a run ends otherwise although its cancel was acknowledged",
-        stage="schedule_sweep --scenarios control_acts --schedules 200",
+        stage="control_races --races 600",
         edits=(
             (
                 "stores/rules/claims.py",
@@ -108,7 +108,7 @@ MUTANTS = (
     ),
     Mutant(
         name="a cancel cause is dropped on take-over",
-        stage="schedule_sweep --scenarios control_acts --schedules 200",
+        stage="pytest scenarios/test_acknowledged_control.py -k cancel_outlives",
         edits=(
             (
                 "stores/memory/claims.py",
