@@ -7,6 +7,7 @@ again after a crash, perhaps after another one has let the run go on and wait fo
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from awaken import ToolContext, tool
@@ -119,6 +120,29 @@ def test_a_message_that_another_delivery_has_brought_in_is_not_brought_again(
         assert run is not None
         assert (run.status, run.termination) == (RunStatus.DONE, NaturalEnd())
         assert (world.paid, len(await messages_said(store))) == (1, 1)
+
+    simulated(scenario)
+
+
+@pytest.mark.parametrize("run_id", [None, "r"], ids=["to the thread", "to the run"])
+def test_a_message_that_comes_again_while_it_is_held_is_held_once(run_id: str | None) -> None:
+    async def scenario() -> None:
+        store, world = shared_store(), Asking()
+        await store.enqueue(input_of())
+        alive, number = world.process(store), 0
+        await alive.execute_next()
+        letter = news(FROM_AGENT, run_id=run_id)
+        for name in ("letter", "the same letter"):
+            await store.enqueue(msgspec.structs.replace(letter, dispatch_id=name))
+            await alive.execute_next()
+        while await store.list_tickets("t"):
+            number += 1
+            await decided(store, number)
+            await alive.execute_next()
+        assert (world.paid, len(await messages_said(store))) == (1, 1)
+        run = await store.load_run("r")
+        assert run is not None
+        assert run.termination == NaturalEnd()
 
     simulated(scenario)
 

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, RunResult
+from awaken.buses.memory import MemoryBus
+from awaken.contracts.bus import Signal, SignalKind
 from awaken.contracts.errors import StoreUnavailable
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd
 from awaken.contracts.storage import Commit, CommitReceipt
@@ -112,3 +114,26 @@ def test_a_run_inside_a_tool_of_another_run_is_cancelled_with_it() -> None:
             return [outcome.termination, (await runtime.get_run("inner-run")).termination]
 
     assert simulated(scenario) == [Cancelled(), Cancelled(cause="caller")]
+
+
+def test_whoever_stops_waiting_at_the_moment_of_a_signal_has_stopped() -> None:
+    """A cancellation counts, however close to a signal it comes: so does a time limit."""
+
+    async def scenario() -> None:
+        store, bus = MemoryStore(is_shared=True), MemoryBus()
+        agents = [Agent("a", model=ScriptedModel(["never asked"]))]
+        async with AgentRuntime(agents, store=store, bus=bus, has_worker=False) as runtime:
+            sent = await runtime.submit("a", "hi", thread_id="t")
+            for turns in range(8):
+                waiting = asyncio.create_task(runtime.wait(sent.run_id))
+                await asyncio.sleep(0.001)
+                signal = Signal(kind=SignalKind.RUN_CHANGED, thread_id="t")
+                await bus.publish(signal)
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                waiting.cancel()
+                done, _ = await asyncio.wait({waiting}, timeout=5)
+                assert done, f"it still waits, {turns} turns after the signal"
+                assert waiting.cancelled()
+
+    simulated(scenario)

@@ -80,15 +80,69 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        name="a late decision is sent without looking again",
-        stage="schedule_sweep --scenarios two_decisions --schedules 1200",
+        name="a second decision on a ticket overwrites the first",
+        stage="control_races --races 90",
         edits=(
             (
-                "mailbox/decisions.py",
-                "                fresh = await self._untaken(run, decisions)\n        return",
-                "                pass\n        return",
+                "stores/rules/tickets.py",
+                "        if ticket.status is not TicketStatus.OPEN:\n            raise",
+                "        if ticket.status is TicketStatus.CLOSED:\n            raise",
             ),
-            ("mailbox/decisions.py", "        await self._check_taken(taken)\n", ""),
+            (
+                "stores/rules/tickets.py",
+                "        if taken is not None:\n            raise",
+                "        if taken is not None and taken is given:\n            raise",
+            ),
+        ),
+    ),
+    Mutant(
+        name="a run ends otherwise although its cancel was acknowledged",
+        stage="control_races --races 600",
+        edits=(
+            (
+                "stores/rules/claims.py",
+                "    if not is_cancelled and not is_function and _is_wanted(head, run):\n",
+                "    if not is_cancelled and is_function and _is_wanted(head, run):\n",
+            ),
+        ),
+    ),
+    Mutant(
+        name="a cancel cause is dropped on take-over",
+        stage="pytest scenarios/test_acknowledged_control.py -k cancel_outlives",
+        edits=(
+            (
+                "stores/memory/claims.py",
+                "        if thread.open_run is None:\n            thread.cancel_cause = None\n",
+                "        thread.cancel_cause = None\n",
+            ),
+            (
+                "stores/sql/claims.py",
+                "    if head.open_run is None:\n        head.cancel_cause = None\n",
+                "    head.cancel_cause = None\n",
+            ),
+        ),
+    ),
+    Mutant(
+        name="last words become pending",
+        stage="pytest scenarios/test_acknowledged_control.py -k whoever_flushes",
+        edits=(
+            (
+                "runtime/journal.py",
+                "        await self._lock.acquire()\n        try:\n",
+                "        if last is not None:\n"
+                "            self.events.append(last.event)\n"
+                "        await self._lock.acquire()\n        try:\n",
+            ),
+            (
+                "runtime/journal.py",
+                "        events, orders = ((last.event,), last.orders) if last is not None",
+                "        events, orders = ((), last.orders) if last is not None",
+            ),
+            (
+                "runtime/journal.py",
+                "            events, orders = events - 1, orders - len(last.orders)\n",
+                "            orders -= len(last.orders)\n",
+            ),
         ),
     ),
     Mutant(

@@ -21,7 +21,7 @@ from awaken import AgentRuntime
 
 from .control_app import order
 from .control_model import Record, Told
-from .control_node import FAILED, OK, Place, Reply, Request, perform, run_node
+from .control_node import BROKEN, FAILED, OK, Place, Reply, Request, perform, run_node
 
 READY_S, REPLY_S = 60, 40
 STUCK_S = 60
@@ -89,7 +89,8 @@ class ProcessNode:
         self._waiting[request.number] = told
         try:
             writer.write(msgspec.json.encode(request) + b"\n")
-            return await asyncio.wait_for(told, REPLY_S)
+            async with asyncio.timeout(REPLY_S):
+                return await told
         except (OSError, TimeoutError, asyncio.CancelledError):
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
@@ -327,6 +328,8 @@ class Client:
         if is_recorded:
             self._record.requests.append(told)
         told.reply = await self._dice.choice(self._nodes).ask(request)
+        if told.reply is not None and told.reply.outcome == BROKEN:
+            self._record.broken.append((request.kind, str(told.reply.value)))
         return told.reply
 
 

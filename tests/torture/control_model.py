@@ -56,6 +56,8 @@ class Record:
     """Messages between agents, with the thread that each was written to."""
     accepted: set[str] = field(default_factory=set)
     """Those of them that a tool's result says were accepted."""
+    broken: list[tuple[str, str]] = field(default_factory=list)
+    """Requests of any kind that broke with an error that has no name."""
 
     def of_kind(self, kind: str) -> list[Told]:
         """The requests of one kind, in the order they were made."""
@@ -104,6 +106,7 @@ async def find_broken_promises(
     submitted = {it.asked.thread_id for it in record.of_kind("submit") if it.is_acknowledged}
     kept = {name: view for name, view in views.items() if view and name not in deleted}
     problems = [f"thread {name} is lost" for name in submitted - deleted - kept.keys()]
+    problems += [f"a {kind} broke: {error[-400:]}" for kind, error in record.broken]
     for name, view in kept.items():
         problems += [f"thread {name}: {it}" for it in _thread_problems(view)]
     problems += _deleted_problems(record, views)

@@ -2,12 +2,13 @@
 
 The driver sends one request a line and gets one reply a line. A reply is what the process
 acknowledges: `ok` with a value, or `refused` with an error's code. No reply, or `failed`, leaves
-open whether it happened.
+open whether it happened; `broken` is an error that has no name.
 """
 
 import asyncio
 import logging
 import os
+import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from awaken.stores.sqlite.clock import moment
 
 from .control_app import AGENT, LEDGER, build_asking_agent
 
+logger = logging.getLogger(__name__)
+
 LEASE_MS = 1_000
 CONFIG = MailboxConfig(
     lease_ms=LEASE_MS,
@@ -46,7 +49,7 @@ CONFIG = MailboxConfig(
     drain_ms=500,
 )
 STATUS_MS = 200
-OK, REFUSED, FAILED = "ok", "refused", "failed"
+OK, REFUSED, FAILED, BROKEN = "ok", "refused", "failed", "broken"
 
 
 class Request(Record, frozen=True, kw_only=True):
@@ -133,6 +136,10 @@ async def perform(runtime: AgentRuntime, asked: Request) -> Reply:
         return Reply(number=asked.number, outcome=REFUSED, value=error.code)
     except AwakenError as error:
         return Reply(number=asked.number, outcome=FAILED, value=repr(error))
+    except Exception:
+        # No client should ever see this: the judge does.
+        logger.exception("%s broke.", asked.kind)
+        return Reply(number=asked.number, outcome=BROKEN, value=traceback.format_exc())
 
 
 async def _submit(runtime: AgentRuntime, asked: Request) -> Any:

@@ -202,6 +202,13 @@ _WISHES: dict[str, Callable[..., tuple[str, Wish]]] = {
         Wish(thread_id=thread_id, token=token, releases=True),
     ),
     "interrupt": lambda thread_id, _, then=None: ("interrupt", Wish(thread_id=thread_id)),
+    "decide": lambda thread_id, _, decisions, *__: (
+        "decide",
+        Wish(
+            thread_id=thread_id,
+            decided=tuple((ticket_id, given.decision_id) for ticket_id, given in decisions),
+        ),
+    ),
     "cancel_dispatch": lambda dispatch_id: ("cancel", Wish(dispatch_id=dispatch_id)),
     "delete_thread": lambda thread_id, *_: (
         "delete",
@@ -215,5 +222,10 @@ _WISHES: dict[str, Callable[..., tuple[str, Wish]]] = {
     "list_outbox": _plain("list_outbox"),
     "save_outbox": _plain("save_outbox"),
     "delete_outbox": _plain("delete_outbox"),
+    "purge": _plain("purge"),
+    "check_writable": _plain("check_writable"),
 }
 """Every write, and the one read that others are done after: its name, and what it would leave."""
+
+WRITES = frozenset(_WISHES)
+"""The names of those methods."""

@@ -64,17 +64,19 @@ class _Facts:
         """What does not fit one operation."""
         if operation.wish.thread_id in self._deleted:
             return self._deletion(operation) if operation.asked.kind == "delete" else []
+        problems: list[str] = []
         match operation.asked.kind:
             case "commit":
-                return await self._commit(operation)
+                problems = await self._commit(operation)
             case "enqueue" | "interrupt" | "revive":
-                return await self._queued(operation)
+                problems = await self._queued(operation)
+            case "decide":
+                problems = await self._decided(operation)
             case "claim":
-                return await self._claim(operation)
+                problems = await self._claim(operation)
             case "release" | "requeue" | "uncharged":
-                return await self._end(operation)
-            case _:
-                return []
+                problems = await self._end(operation)
+        return problems
 
     async def attempt_problems(self) -> list[str]:
         """Every claim that was handed out is counted, before anything was executed."""
@@ -153,6 +155,24 @@ class _Facts:
                 problems.append(f"it took in dispatch {dispatch_id}, which is {taken.status}")
         if wish.releases and rows.claim_token == wish.token:
             problems.append(f"it ended the claim {wish.token}, which is still there")
+        return problems
+
+    async def _decided(self, operation: Operation) -> list[str]:
+        """A ticket has one decision, the acknowledged one; several are taken together."""
+        taken, known = [], 0
+        for ticket_id, decision_id in operation.wish.decided:
+            ticket = await self._store.find_ticket(ticket_id)
+            known += ticket is not None
+            if ticket is not None and ticket.decision is not None:
+                taken.append(ticket.decision.decision_id == decision_id)
+        problems = []
+        if operation.outcome == OK and (len(taken) < known or not all(taken)):
+            problems.append(f"{operation.wish.decided} was acknowledged and is not there")
+        if operation.outcome == UNKNOWN and any(taken) and sum(taken) < known:
+            problems.append(f"{operation.wish.decided} is there in part")
+        for dispatch_id in operation.told.dispatch_ids if operation.told else ():
+            if await self._store.find_dispatch(dispatch_id) is None:
+                problems.append(f"its dispatch {dispatch_id} is missing")
         return problems
 
     async def _queued(self, operation: Operation) -> list[str]:

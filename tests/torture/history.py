@@ -33,6 +33,8 @@ class Wish(Record, frozen=True, kw_only=True):
     state: dict[str, str | None] = msgspec.field(default_factory=dict)
     run_id: str | None = None
     tickets: tuple[str, ...] = ()
+    decided: tuple[tuple[str, str], ...] = ()
+    """Tickets with the id of the decision that each would get."""
     outbox: tuple[str, ...] = ()
     token: str | None = None
     releases: bool = False

@@ -102,7 +102,7 @@ def _run(stage: str, source: Path) -> str:
     """Run a stage on a source tree; to break down instead of finding something is no catch."""
     name, *options = stage.split()
     if name == "pytest":
-        options[0] = str(Path(__file__).with_name(options[0]))
+        options[0] = str(ROOT / "tests" / options[0])
         command = ["pytest", "-x", "-q", "-p", "no:cacheprovider", *options]
     else:
         command = [f"tests.torture.{name}", *options]

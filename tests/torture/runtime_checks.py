@@ -221,6 +221,12 @@ def _ack_problems(remains: Remains) -> list[str]:
         ticket = remains.tickets.get(ticket_id)
         if ticket is None or (ticket.status is TicketStatus.OPEN and ticket_id not in sent):
             problems.append(f"ticket {ticket_id} was decided and is open")
+    for ack in remains.acked("taken"):
+        ticket_id, decision_id = ack.split(" ")
+        ticket = remains.tickets.get(ticket_id)
+        given = None if ticket is None else ticket.decision
+        if given is None or given.decision_id != decision_id:
+            problems.append(f"{decision_id} was taken for ticket {ticket_id}, which has {given}")
     messages = [] if view is None else [it.message.text for it in view.messages]
     queued = [
         message.text

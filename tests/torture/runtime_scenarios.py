@@ -7,8 +7,9 @@ not be done twice.
 import asyncio
 
 from awaken import AgentRuntime
-from awaken.contracts.errors import StoreUnavailable
+from awaken.contracts.errors import AlreadyDecided, StoreUnavailable
 from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.suspension import DecisionAction, ToolCallResume
 
 from .agents import NOTE, Door, forbidden
 from .client_steps import (
@@ -99,6 +100,51 @@ async def _ask_at_once(world: World) -> None:
         await at_rest(runtime, await sent(world, runtime, "ask"))
         await decide(world, desk, None, "second", "first")
         await quiet(runtime.store)
+
+
+async def _ask_all(world: World) -> None:
+    """One request decides on all tickets of a run, which executes elsewhere."""
+    async with world.runtime() as runtime, world.runtime(is_able=False) as desk:
+        await at_rest(runtime, await sent(world, runtime, "ask"))
+        given = {
+            it.ticket_id: ToolCallResume(
+                decision_id=f"yes-{it.call_id}", result=f"yes to {it.call_id}"
+            )
+            for it in await desk.tickets(THREAD)
+        }
+        if given:
+            await desk.decide_all(given)
+        for ticket_id, it in given.items():
+            world.ack("decided", ticket_id)
+            world.ack("taken", ticket_id, it.decision_id)
+        await quiet(runtime.store)
+
+
+async def _ask_both_ways(world: World) -> None:
+    """Two desks say the opposite about one ticket: one of them is refused, in every life."""
+    async with (
+        world.runtime() as runtime,
+        world.runtime(is_able=False) as one,
+        world.runtime(is_able=False) as two,
+    ):
+        await at_rest(runtime, await sent(world, runtime, "wire", "teller"))
+        for ticket in await runtime.tickets(THREAD):
+            await asyncio.gather(
+                _take(world, one, ticket.ticket_id, DecisionAction.RESUME),
+                _take(world, two, ticket.ticket_id, DecisionAction.CANCEL),
+            )
+        await quiet(runtime.store)
+
+
+async def _take(world: World, desk: AgentRuntime, ticket_id: str, action: DecisionAction) -> None:
+    try:
+        await desk.decide(ticket_id, action, decision_id=str(action))
+    except AlreadyDecided:
+        return
+    world.ack("decided", ticket_id)
+    world.ack("taken", ticket_id, str(action))
+    if action is DecisionAction.CANCEL:
+        world.ack("forbidden")
 
 
 async def _cancel_running(world: World) -> None:
@@ -261,6 +307,8 @@ SCENARIOS: dict[str, Scenario] = {
     "ask-elsewhere": Scenario(_ask_elsewhere),
     "ask-later": Scenario(_ask_later, varies=frozenset({"order", "events"})),
     "ask-at-once": Scenario(_ask_at_once, varies=EVERYTHING),
+    "ask-all": Scenario(_ask_all, varies=frozenset({"order", "events"})),
+    "ask-both-ways": Scenario(_ask_both_ways, varies=EVERYTHING),
     "cancel-running": Scenario(_cancel_running, varies=EVERYTHING),
     "cancel-elsewhere": Scenario(_cancel_elsewhere, varies=EVERYTHING),
     "cancel-waiting": Scenario(_cancel_waiting, varies=frozenset({"events"})),

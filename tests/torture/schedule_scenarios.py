@@ -128,7 +128,8 @@ async def two_decisions(world: World) -> None:
 
     async def decide(process: Process, ticket: str) -> None:
         await asyncio.sleep(world.chance.uniform(0, world.work_s))
-        given = ToolCallResume(decision_id=process.name, result=process.name)
+        said = "yes" if process.name == "a" else {"approved": True}
+        given = ToolCallResume(decision_id=process.name, result=said)
         with expected(AlreadyDecided, into=refused):
             await process.mailbox.decide([(ticket, given)])
 
@@ -216,7 +217,7 @@ async def lost_signals(world: World) -> None:
         assert spent < POLL_MS / 1000 + 1, f"it took {spent} s"
         await a.submit("use ask", "t3")
         ticket = await world.open_ticket("t3")
-        await b.mailbox.decide([(ticket, ToolCallResume(decision_id="d", result=1))])
+        await b.mailbox.decide([(ticket, ToolCallResume(decision_id="d", result="yes"))])
     await _all_ended_naturally(world)
 
 

@@ -15,6 +15,8 @@ STAGES = (
     "pgchaos --restarts 2 --cuts 6",
     "starvation --only skewed",
     "leaks --runs 60",
+    "control_races --races 30",
+    "control_kills --kills 2",
 )
 
 

@@ -1,7 +1,12 @@
 """The runtime stages work and pass at a tiny size, and their planted bugs still fit."""
 
+import inspect
+
 import pytest
 
+from awaken.contracts.storage import Store
+
+from .doomed import WRITES
 from .runtime_mutants import planted
 from .runtime_scenarios import SCENARIOS
 from .smoke import check_planted, check_stage
@@ -26,3 +31,19 @@ def test_there_are_scenarios_for_everything_a_client_can_ask_for() -> None:
 
 def test_every_bug_planted_in_the_runtime_still_applies_to_the_source() -> None:
     check_planted(planted(), least=10)
+
+
+READS = frozenset(
+    {
+        "checkout", "count_queued", "find_checkpoint", "find_commit", "find_dispatch",
+        "find_dispatch_of_run", "find_ticket", "list_dead_outbox", "list_dispatches", "list_events",
+        "list_expired_tickets", "list_inputs", "list_messages", "list_run_tickets", "list_runs",
+        "list_threads", "list_tickets", "list_tool_records", "load_run", "load_thread", "now_ms",
+    }
+)  # fmt: skip
+"""What leaves nothing behind, so that nobody has to die before or after it."""
+
+
+def test_a_process_can_die_before_and_after_every_write_that_a_store_knows() -> None:
+    methods = {name for name in dir(Store) if inspect.iscoroutinefunction(getattr(Store, name))}
+    assert methods - {"open", "close"} == READS | WRITES

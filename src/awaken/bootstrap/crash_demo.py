@@ -114,7 +114,8 @@ async def _stop(worker: asyncio.subprocess.Process) -> None:
     assert worker.stdin is not None
     worker.stdin.close()
     try:
-        await asyncio.wait_for(worker.wait(), _PATIENCE_S)
+        async with asyncio.timeout(_PATIENCE_S):
+            await worker.wait()
     except TimeoutError:
         worker.kill()
         await worker.wait()

@@ -306,7 +306,8 @@ class RunControl:
             while (became := await self.at_rest(run_id)) is None:
                 # Signals may be lost: the store is asked from time to time.
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), pause)
+                    async with asyncio.timeout(pause):
+                        await changed.wait()
                 changed.clear()
             return became
         finally:
