@@ -81,7 +81,7 @@ def read_decision(ticket: Ticket, given: ToolCallResume) -> ToolCallResume:
         problem = f"{error}; say yes or no, for example {{'approved': false}}"
         raise InvalidDecision(what=_what(ticket), problem=problem) from None
     if not is_open and verdict is not False:
-        _check_said(ticket, given, verdict)
+        _check_said(ticket, given, has_said=verdict is not None)
     if verdict is False:
         return _declined(
             msgspec.structs.replace(given, action=DecisionAction.CANCEL, arguments=None), choices
@@ -89,7 +89,7 @@ def read_decision(ticket: Ticket, given: ToolCallResume) -> ToolCallResume:
     return given
 
 
-def _check_said(ticket: Ticket, given: ToolCallResume, verdict: bool | None) -> None:
+def _check_said(ticket: Ticket, given: ToolCallResume, *, has_said: bool) -> None:
     """Refuse a payload that says nothing, and one with edits that were not read as edits.
 
     Raises:
@@ -104,7 +104,7 @@ def _check_said(ticket: Ticket, given: ToolCallResume, verdict: bool | None) -> 
     is_changed = given.arguments is not None or given.remember is not None
     if is_changed and {_key(name) for name in fields} <= _CHANGES | {"reason"}:
         return
-    if verdict is None and payload not in (None, {}):
+    if not has_said and payload not in (None, {}):
         problem = f"it says neither yes nor no ({_shown(payload)})"
         raise InvalidDecision(what=_what(ticket), problem=problem)
 
