@@ -386,6 +386,23 @@ simple(
 )
 
 
+def _form(text: str) -> Any:
+    field = {"type": "string", "description": text}
+    return {"name": "n", "schema": {"type": "object", "properties": {"a": field}}}
+
+
+@way("responses form of the answer", "formed")
+async def _response_form(world: World, text: str) -> None:
+    form = {"format": {"type": "json_schema", **_form(text)}}
+    await world.post(_RESPONSES, {"model": "formed", "input": "hi", "text": form})
+
+
+@way("chat form of the answer", "formed")
+async def _chat_form(world: World, text: str) -> None:
+    form = {"type": "json_schema", "json_schema": _form(text)}
+    await world.post(_CHAT, {"model": "formed", "messages": [HI], "response_format": form})
+
+
 @way("responses tool result", "fronting")
 async def _output(world: World, text: str) -> None:
     tools = [{"type": "function", "name": "front", "parameters": FRONT}]

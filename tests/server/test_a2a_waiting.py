@@ -118,6 +118,8 @@ UNCLEAR = (
     (WIPES, [{"text": "maybe"}], "message.parts"),
     (WIPES, [{"data": {"approved": "maybe"}}], "message.parts[0].data"),
     (WIPES, [{"data": {"remember": "thread"}}], "message.parts[0].data.approved"),
+    (WIPES, [{"text": "no"}, {"data": {"approved": True}}], "message.parts[1].data"),
+    (WIPES, [{"data": {"approved": False}}, {"text": "yes"}], "message.parts[0].data"),
     (WIPES, [{"data": {"approved": True, "callId": "x"}}], "message.parts[0].data.callId"),
     (ASKS, [{"text": "  "}], "message.parts"),
     (BOTH, [{"text": "yes"}], "message.parts"),

@@ -79,7 +79,7 @@ def script_of(name: str) -> ScriptedModel:
         "form": ("fill", {}), "holding": ("hold", {}), "fronting": ("front", {}),
     }.get(name)  # fmt: skip
     first = [ToolCalls([called])] if called is not None else []
-    return ScriptedModel([*first, *["ok"] * 5])
+    return ScriptedModel([*first, *['{"a": "ok"}' if name == "formed" else "ok"] * 5])
 
 
 async def sent(way: str, action: str | None, folder: Path) -> tuple[str, list[Any]]:
@@ -95,7 +95,9 @@ async def sent(way: str, action: str | None, folder: Path) -> tuple[str, list[An
         runs = await runtime.list_runs()
         ends = [run.termination for run in runs]
         await app.close()
-    asked = msgspec.json.encode([(it.system, it.messages, it.tools) for it in model.requests])
+    asked = msgspec.json.encode(
+        [(it.system, it.messages, it.tools, it.output_schema) for it in model.requests]
+    )
     return _readable(asked.decode()), ends
 
 

@@ -44,8 +44,9 @@ _WORDS = _words("""
 """)
 _VERDICTS = _words("decision verdict action outcome")
 """Those of them that are meant as a yes or no where the payload may also be data."""
+_EDITS = _words("editedargs editedarguments arguments args")
 _CHANGES = _words("remember editedargs")
-"""What only somebody says who lets the call go on, or who uses the action to decline it."""
+"""What goes along with a yes, or with an action that is enough by itself."""
 _DEPTH_MAX = 3
 _NO_CHOICES: Mapping[str, bool] = {}
 
@@ -79,11 +80,33 @@ def read_decision(ticket: Ticket, given: ToolCallResume) -> ToolCallResume:
             return given
         problem = f"{error}; say yes or no, for example {{'approved': false}}"
         raise InvalidDecision(what=_what(ticket), problem=problem) from None
+    if not is_open and verdict is not False:
+        _check_said(ticket, given, has_said=verdict is not None)
     if verdict is False:
         return _declined(
             msgspec.structs.replace(given, action=DecisionAction.CANCEL, arguments=None), choices
         )
     return given
+
+
+def _check_said(ticket: Ticket, given: ToolCallResume, *, has_said: bool) -> None:
+    """Refuse a payload that says nothing, and one with edits that were not read as edits.
+
+    Raises:
+        InvalidDecision: The call would run otherwise than whoever decided has said.
+    """
+    payload = given.result
+    fields = payload if isinstance(payload, dict) else {}
+    edits = [it for name, it in fields.items() if _key(name) in _EDITS and it is not None]
+    if given.arguments is None and any(it != ticket.arguments for it in edits):
+        problem = "its payload has arguments that are not read there; send them as edited ones"
+        raise InvalidDecision(what=_what(ticket), problem=problem)
+    is_changed = given.arguments is not None or given.remember is not None
+    if is_changed and {_key(name) for name in fields} <= _CHANGES | {"reason"}:
+        return
+    if not has_said and payload not in (None, {}):
+        problem = f"it says neither yes nor no ({_shown(payload)})"
+        raise InvalidDecision(what=_what(ticket), problem=problem)
 
 
 def read_text(text: str) -> bool | None:

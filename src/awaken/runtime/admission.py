@@ -45,7 +45,7 @@ from .plugin_host.input_screens import (
     look_at_decision,
     look_at_message,
     look_at_messages,
-    look_at_tools,
+    look_at_options,
 )
 from .recovery import latest_turn, restore
 from .repeats import already_said, without_repeats
@@ -114,7 +114,8 @@ class Admission:
         """
         self.check(request)
         request = request.owned()
-        if not (request.messages or request.decisions or request.frontend_tools):
+        has_options = request.frontend_tools or request.output_schema is not None
+        if not (request.messages or request.decisions or has_options):
             return request
         agent = await self._agent_of(request)
         if agent is None:
@@ -124,15 +125,14 @@ class Admission:
         if not env.message_screens:
             return request
         messages, blocked = look_at_messages(env, request.messages)
-        tools, of_tools = look_at_tools(env, request.frontend_tools)
         given = ((name, look_at_decision(env, it)[0]) for name, it in request.decisions)
-        return msgspec.structs.replace(
+        seen = msgspec.structs.replace(
             request,
             messages=messages,
-            frontend_tools=tools,
             decisions=tuple(given),
-            blocked=request.blocked or blocked or of_tools,
+            blocked=request.blocked or blocked,
         )
+        return look_at_options(env, seen)
 
     def screen_history(self, agent_id: str, history: Sequence[Message]) -> Seen:
         """Messages from elsewhere that a thread of the agent is to begin with, as they may rest.
@@ -256,7 +256,7 @@ class Admission:
         pinned, agent = resolved
         record = _known_record(request, previous) if previous else None
         record = record or self._new_record(request, checkout, agent, pinned, run_id)
-        request = _with_screened_tools(request, agent)
+        request = look_at_options(agent.env, request)
         state = _restored(request, checkout, agent, previous)
         request = _with_kept_options(request, state)
         feed, stats, messages = EventFeed(), _stats(state, record), Transcript(checkout.messages)
@@ -343,16 +343,6 @@ class Admission:
             started_at=now,
             updated_at=now,
         )
-
-
-def _with_screened_tools(request: RunRequest, agent: ResolvedAgent) -> RunRequest:
-    """The request with its client's tools as the agent's screens leave them."""
-    tools, blocked = look_at_tools(agent.env, request.frontend_tools)
-    if tools is request.frontend_tools:
-        return request
-    return msgspec.structs.replace(
-        request, frontend_tools=tools, blocked=request.blocked or blocked
-    )
 
 
 def check_id(name: str, value: str) -> None:

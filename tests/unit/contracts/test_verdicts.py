@@ -6,6 +6,7 @@ import pytest
 from tests.server.decision_corpus import payloads, texts
 
 from awaken.contracts.decision_errors import InvalidDecision
+from awaken.contracts.permissions import PermissionScope, Remember
 from awaken.contracts.suspension import (
     Asks,
     DecisionAction,
@@ -56,8 +57,21 @@ def test_an_action_that_contradicts_its_payload_is_refused() -> None:
 def test_an_action_alone_decides() -> None:
     assert read_decision(ticket(), said(None)).action is RESUME
     assert read_decision(ticket(), said({})).action is RESUME
-    assert read_decision(ticket(), said({"remember": "thread"})).action is RESUME
+    held = Remember(scope=PermissionScope.THREAD)
+    assert read_decision(ticket(), said({"remember": "thread"}, remember=held)).action is RESUME
     assert read_decision(ticket(), said(None, CANCEL)).action is CANCEL
+
+
+def test_edits_that_a_wire_has_not_read_are_no_approval_of_the_call_as_it_was() -> None:
+    asked = ticket(arguments={"amount": 5})
+    for name in ("editedArgs", "edited_args", "EditedArgs", "arguments", "args"):
+        for payload in ({name: {"amount": 1}}, {"approved": True, name: {"amount": 1}}):
+            with pytest.raises(InvalidDecision):
+                read_decision(asked, said(payload))
+    edited = said({"editedArgs": {"amount": 1}}, arguments={"amount": 1})
+    assert read_decision(asked, edited) is edited
+    shown = said({"approved": True, "arguments": {"amount": 5}})
+    assert read_decision(asked, shown) is shown
 
 
 def test_data_is_never_read() -> None:

@@ -80,12 +80,15 @@ def decisions_of(message: WireMessage, tickets: Sequence[Ticket]) -> dict[str, T
         for index, part in enumerate(parts)
         if isinstance(part.data, dict)
     }
+    text = "".join(it.text or "" for it in parts).strip()
     if not forms:
-        forms = {"message.parts": _form("".join(it.text or "" for it in parts).strip(), tickets)}
+        forms = {"message.parts": _form(text, tickets)}
     found: dict[str, ToolCallResume] = {}
     for path, form in forms.items():
         ticket = _named(path, form, tickets)
         decision = _decision(path, form, ticket)
+        if is_permission(ticket) and read_text(text) is (decision.action is DecisionAction.CANCEL):
+            raise Violations((path, "contradicts the text beside it"))
         if found.setdefault(ticket.ticket_id, decision) != decision:
             raise Violations((path, "contradicts another part"))
     return found

@@ -1,4 +1,4 @@
-"""Screening what enters a run from outside: messages of every role, decisions, clients' tools.
+"""Screening what enters a run from outside: messages of every role, decisions, tools, schemas.
 
 Every way in goes through here. What is no message is shown to the message screens text by text, as
 if the user had said it, so that a screen sees it wherever a protocol puts it.
@@ -11,6 +11,7 @@ import msgspec
 
 from awaken.contracts.errors import PluginFailed
 from awaken.contracts.messages import Message, ToolCall, user
+from awaken.contracts.runs import RunRequest
 from awaken.contracts.screens import BlockedInput
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.tools import ToolDescriptor
@@ -155,15 +156,22 @@ def look_at_decision(
     return look.decision(decision), look.blocked
 
 
-def look_at_tools(
-    env: ExecutionEnv, tools: tuple[ToolDescriptor, ...]
-) -> tuple[tuple[ToolDescriptor, ...], str | None]:
-    """Show the tools that a client brings to the screens; models read their descriptions.
+def look_at_options(env: ExecutionEnv, request: RunRequest) -> RunRequest:
+    """Show the tools and the form of the answer that a client brings: models read both.
 
     Raises:
-        PluginFailed: A screen failed; the tools may not be kept as they were.
+        PluginFailed: A screen failed; the request may not be kept as it was.
     """
-    if not tools or not env.message_screens:
-        return tools, None
+    if not env.message_screens:
+        return request
+    if not request.frontend_tools and request.output_schema is None:
+        return request
     look = Look(env)
-    return tuple(map(look.tool, tools)), look.blocked
+    tools = tuple(map(look.tool, request.frontend_tools))
+    schema = look.value(request.output_schema)
+    return msgspec.structs.replace(
+        request,
+        frontend_tools=tools,
+        output_schema=schema,
+        blocked=request.blocked or look.blocked,
+    )
