@@ -80,13 +80,16 @@ def decisions_of(message: WireMessage, tickets: Sequence[Ticket]) -> dict[str, T
         for index, part in enumerate(parts)
         if isinstance(part.data, dict)
     }
-    if not forms:
-        forms = {"message.parts": _form("".join(it.text or "" for it in parts).strip(), tickets)}
+    text = "".join(it.text or "" for it in parts).strip()
+    # A text beside data is a note, unless it is a yes or a no itself.
+    said = read_text(text) if forms else None
+    forms = forms or {"message.parts": _form(text, tickets)}
     found: dict[str, ToolCallResume] = {}
     for path, form in forms.items():
         ticket = _named(path, form, tickets)
         decision = _decision(path, form, ticket)
-        if found.setdefault(ticket.ticket_id, decision) != decision:
+        is_against = is_permission(ticket) and said is (decision.action is DecisionAction.CANCEL)
+        if is_against or found.setdefault(ticket.ticket_id, decision) != decision:
             raise Violations((path, "contradicts another part"))
     return found
 
