@@ -66,7 +66,10 @@ def test_a_person_chats_approves_stops_and_goes_on_after_a_reload_and_a_restart(
     process = browsing("chat.mjs", first.url, os.environ.get("AWAKEN_PICTURES", ""))
     assert process.stdout is not None
     assert process.stdout.readline() == "restart\n", process.communicate()[1]
-    assert first.ended() == (0, "")
+    code, logged = first.ended()
+    assert code == 0
+    # The page asks on while the server stops.
+    assert all("server_stopping" in line for line in logged.splitlines()), logged
     shop.serve("--port", port)
     seen = seen_by(process)
     assert (seen["problems"], seen["strangers"]) == ([], [])

@@ -124,6 +124,8 @@ UNCLEAR = (
     (ASKS, [{"text": "  "}], "message.parts"),
     (BOTH, [{"text": "yes"}], "message.parts"),
     (BOTH, [{"data": {"approved": True}}], "message.parts[0].data"),
+    (WIPES, [{"text": "no"}, {"data": {"approved": True}}], "message.parts[1].data"),
+    (WIPES, [{"data": {"approved": False}}, {"text": "Yes!"}], "message.parts[0].data"),
 )
 
 

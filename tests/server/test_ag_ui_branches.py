@@ -146,3 +146,16 @@ def test_a_message_that_was_changed_under_its_id_is_an_edit() -> None:
         assert await stored(it, "t") == ["one", "1", "two", "2"]
 
     played(scenario, "1", "2", "3")
+
+
+def test_a_user_cannot_take_the_id_of_an_answer() -> None:
+    async def scenario(it: World) -> None:
+        client = Conversation(it)
+        await client.say("one", "u1")
+        taken = client.messages[-1]["id"]
+        for history in ([said("me", taken)], [*client.messages, said("me", taken)]):
+            refused = await it.refused(threadId="t", messages=history)
+            assert refused == (400, "invalid_input")
+        assert await stored(it, "t") == ["one", "1"]
+
+    played(scenario, "1", "2")

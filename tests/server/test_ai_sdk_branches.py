@@ -42,7 +42,7 @@ def said(message: Message) -> str:
 async def transcript(chat: Chat, thread_id: str) -> list[str]:
     async with chat.session.get(f"{chat.url}/v1/threads/{thread_id}/messages") as reply:
         page = await reply.json()
-    return [it["message"]["content"][0]["text"] for it in page["messages"]]
+    return [it["message"]["content"][0]["text"] for it in page["items"]]
 
 
 def thread_of(frames: list[Frame]) -> str:
@@ -310,5 +310,22 @@ def test_a_message_may_be_changed_before_it_is_answered_anew() -> None:
         chat.messages[0]["parts"][0]["text"] = "changed"
         await chat.send(**LATER)
         assert history_texts(await chat.history()) == ["changed", "2"]
+
+    chatted(ScriptedModel(["1", "2"]), scenario)
+
+
+def test_a_user_cannot_take_the_id_of_an_answer() -> None:
+    async def scenario(chat: Chat) -> None:
+        await turn(chat, "one")
+        before = await chat.history()
+        async with chat.session.get(f"{chat.url}/v1/threads/chat/messages") as reply:
+            stored = [it["message_id"] for it in (await reply.json())["items"]]
+        for taken in (chat.messages[1]["id"], stored[1]):
+            forged = {"id": taken, "role": "user", "parts": [{"type": "text", "text": "me"}]}
+            sent = {"id": "chat", "messages": [*chat.messages, forged]}
+            async with chat.session.post(f"{chat.url}/v1/ai-sdk/chat", json=sent) as reply:
+                told = await reply.json()
+            assert (reply.status, told["code"]) == (400, "invalid_input")
+        assert await chat.history() == before
 
     chatted(ScriptedModel(["1", "2"]), scenario)

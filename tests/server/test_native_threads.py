@@ -282,15 +282,15 @@ def test_a_thread_is_forked_at_a_message() -> None:
     async def scenario(client: Client) -> None:
         await client.run("t", "one")
         await client.run("t", "two")
-        said = (await client.get("/v1/threads/t/messages"))["messages"]
+        said = (await client.get("/v1/threads/t/messages"))["items"]
         status, branch = await client.ask("POST /v1/threads/t/fork", {"at": said[1]["message_id"]})
         assert status == 201
         assert branch["forked_from"] == {"thread_id": "t", "message_id": said[1]["message_id"]}
         await client.run(branch["id"], "other")
-        copied = (await client.get(f"/v1/threads/{branch['id']}/messages"))["messages"]
+        copied = (await client.get(f"/v1/threads/{branch['id']}/messages"))["items"]
         assert [it["message"]["id"] for it in copied[:2]] == [it["message_id"] for it in said[:2]]
         assert len(copied) == 4
-        assert len((await client.get("/v1/threads/t/messages"))["messages"]) == 4
+        assert len((await client.get("/v1/threads/t/messages"))["items"]) == 4
         status, _ = await client.refused("POST /v1/threads/t/fork", {"at": "nothing"})
         assert status == 404
         status, _ = await client.refused("POST /v1/threads/nowhere/fork", {})

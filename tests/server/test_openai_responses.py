@@ -194,6 +194,31 @@ def test_a_client_that_keeps_the_history_itself_finds_its_waiting_run() -> None:
     run(scenario())
 
 
+def test_an_approval_in_a_kept_history_repeats_no_message() -> None:
+    async def scenario() -> None:
+        model = ScriptedModel(
+            ["Hello.", ToolCalls([("erase", {"name": "x"})]), "Erased.", "Welcome."]
+        )
+        async with talking(model) as client:
+            history: list[Any] = [{"role": "user", "content": "hi"}]
+            greeted = await client.responses.create(model="a", input=history)
+            history += [*greeted.output, {"role": "user", "content": "erase x"}]
+            asked = await client.responses.create(model="a", input=history)
+            (request,) = asked.output
+            yes = {"type": "mcp_approval_response", "approval_request_id": request.id}
+            history += [request, {**yes, "approve": True}]
+            said = await client.responses.create(model="a", input=history)
+            assert said.output_text == "Erased."
+            seen = [(it.role, it.text) for it in model.requests[-1].messages]
+            assert seen[2:] == [("user", "erase x"), ("assistant", ""), ("tool", "erased x")]
+            history += [*said.output, {"role": "user", "content": "thanks"}]
+            await client.responses.create(model="a", input=history)
+        texts = [it.text for it in model.requests[-1].messages]
+        assert texts == ["hi", "Hello.", "erase x", "", "erased x", "Erased.", "thanks"]
+
+    run(scenario())
+
+
 def test_messages_can_come_together_with_the_outputs() -> None:
     async def scenario() -> None:
         model = ScriptedModel([ToolCalls([("erase", {"name": "x"}), ("front", {})]), "Good."])

@@ -42,12 +42,19 @@ async def answer(
 
 async def _settle(runtime: AgentRuntime, tickets: tuple[Ticket, ...]) -> None:
     for ticket in tickets:
-        typer.echo(f"\n[{ticket.tool_name}] {ticket.suspension.message or ticket.arguments}")
+        # The arguments are what is decided on, and messages need not name them.
+        asked = f"[{ticket.tool_name} {ticket.arguments}] {ticket.suspension.message or ''}"
+        typer.echo(f"\n{asked.rstrip()}")
         while not await _decide(runtime, ticket):
             pass
     result = await runtime.wait(tickets[0].run_id)
     if result.text:
         typer.echo(result.text)
+    match result.termination:
+        case Failed(message=message):
+            typer.echo(f"[failed: {message}]")
+        case Stopped() as stopped:
+            typer.echo(f"[{reason_text(stopped)}]")
 
 
 async def _decide(runtime: AgentRuntime, ticket: Ticket) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from awaken.contracts.errors import AwakenError
+from awaken.contracts.errors import AwakenError, InvalidInput
 from awaken.contracts.messages import MessageRecord, Role, Visibility
 from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, Page
 from awaken.contracts.runs import RunRequest
@@ -22,6 +22,7 @@ from .view import StartedRun, TenantView
 
 OVERLAP_MS = 2_000
 """What was said within this time before a request counts as said at the same moment."""
+_ANSWERS = (Role.ASSISTANT, Role.TOOL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +87,25 @@ class ThreadCopy:
 
 
 async def compare(view: TenantView, thread: Thread, copied: Sequence[Copied]) -> ThreadCopy:
-    """Compare a client's copy with its thread; only the newest messages are looked at."""
+    """Compare a client's copy with its thread; only the newest messages are looked at.
+
+    Raises:
+        InvalidInput: A user's message has the id of an answer, and would be taken for it.
+    """
     query = MessageQuery(limit=LIMIT_MAX, order=Order.DESC)
     page = await view.messages(thread.id, query)
+    _check_ids(copied, page.items)
     return ThreadCopy(thread, copied, page, view.now_ms())
+
+
+def _check_ids(copied: Sequence[Copied], stored: Sequence[MessageRecord]) -> None:
+    # Some clients know an answer by its run.
+    answers = {it.message_id for it in stored if it.message.role in _ANSWERS}
+    answers |= {it.produced_by_run_id or "" for it in stored}
+    taken = [it.id for it in copied if it.is_input and it.id in answers]
+    if taken:
+        problem = f"'{taken[0]}' is another message of the thread"
+        raise InvalidInput(what="message id", problem=problem)
 
 
 async def start_branch(

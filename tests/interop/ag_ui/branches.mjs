@@ -22,6 +22,6 @@ const last = await ask("u4", "three");
 const page = await fetch(`${base}/v1/ag-ui/threads/branches/messages`);
 const shown = (await page.json()).messages.map((message) => message.content);
 const original = await fetch(`${base}/v1/threads/branches/messages`);
-const kept = (await original.json()).messages.length;
+const kept = (await original.json()).items.length;
 process.stdout.write(JSON.stringify({ begun, regenerated, edited, last, shown, kept }));
 process.exit(0);

@@ -131,3 +131,19 @@ def test_what_is_declined_in_the_terminal_does_not_run(
     assert "[y]es / [n]o / [a]lways> " in done.stdout
     assert done.stdout.count("ERASED") == erased
     assert "Done." in done.stdout
+    # Whoever is asked sees what it is about, also in the questions that come later.
+    for name in ("one", "two")[: 1 if typed == "always\n" else 2]:
+        assert f"[erase {{'name': '{name}'}}] Permission required" in done.stdout
+
+
+def test_a_run_that_fails_after_the_answer_says_so_in_the_terminal(tmp_path: Path) -> None:
+    app = tmp_path / "app.py"
+    app.write_text(APP.replace('"Done."', 'ContextOverflow("Too long.")'), encoding="utf-8")
+    imports = "from awaken.contracts.model_errors import ContextOverflow\n"
+    app.write_text(imports + app.read_text(encoding="utf-8"), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "awaken", "run", str(app), "helper", "go"],
+        input="y\ny\n", capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "[failed: " in done.stdout

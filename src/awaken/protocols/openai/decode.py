@@ -117,6 +117,9 @@ def _messages(items: Sequence[Item]) -> Iterator[Message]:
         match item.type, item.role:
             case "function_call", _:
                 yield assistant((), [_call(item.call_id, item.name, item.arguments)])
+            case "mcp_approval_request", _:
+                # What stands before it was said before; its answer is no message.
+                yield assistant((), [_call(item.id, item.name, item.arguments)])
             case "function_call_output", _:
                 yield tool_answer(item.call_id or "", _only_text(item.output))
             case "mcp_call", _ if item.id:
