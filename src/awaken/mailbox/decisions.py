@@ -12,8 +12,8 @@ from awaken.contracts.errors import CommitUnknown, InvalidInput, UnknownRun, Unk
 from awaken.contracts.runs import DecisionReceipt, RunRecord, RunRequest
 from awaken.contracts.suspension import Ticket, ToolCallResume
 from awaken.contracts.ticket_names import find_ticket
-from awaken.runtime.admission import check_id
 from awaken.runtime.deciding import receipts_of, resuming, write_decisions
+from awaken.runtime.request_checks import check_id
 
 from .services import MailboxServices
 from .submissions import continuation, digest

@@ -23,7 +23,7 @@ from awaken.contracts.identity import present
 from awaken.contracts.queries import LIMIT_MAX, DispatchQuery, Page
 from awaken.contracts.runs import DecisionReceipt, RunRecord, RunRequest
 from awaken.contracts.storage import OutboxEntry, Store
-from awaken.runtime.admission import check_id
+from awaken.runtime.request_checks import check_id
 
 from . import cancels
 from .config import MailboxConfig

@@ -13,8 +13,8 @@ from awaken.contracts.identity import present
 from awaken.contracts.messages import Message
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.tenancy import namespace_in, namespace_of
-from awaken.runtime.admission import check_id, check_message
 from awaken.runtime.limits import Limits
+from awaken.runtime.request_checks import check_id, check_message
 
 MESSAGE_BYTES = Limits().message_bytes
 PRIORITY_MAX = 255

@@ -13,9 +13,7 @@ from awaken.contracts.backends import check_root_request
 from awaken.contracts.budgets import RUN_LEDGER
 from awaken.contracts.errors import (
     AwakenError,
-    InvalidInput,
     InvalidResume,
-    LimitExceeded,
     ThreadBusy,
     VersionConflict,
 )
@@ -29,7 +27,7 @@ from awaken.contracts.loop_state import (
     RequestOptions,
     StopStats,
 )
-from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall
+from awaken.contracts.messages import Message, MessageMetadata, ToolCall
 from awaken.contracts.runs import RunInput, RunRecord, RunRequest, used_run_id
 from awaken.contracts.storage import Checkout, Store
 from awaken.contracts.suspension import Ticket, ToolCallState
@@ -49,6 +47,7 @@ from .plugin_host.input_screens import (
 )
 from .recovery import latest_turn, restore
 from .repeats import already_said, without_repeats
+from .request_checks import check_id, check_message
 from .resolution.registry import RegistryHandle, RegistrySnapshot
 from .resolution.resolver import (
     DEFAULT_AGENT,
@@ -62,7 +61,6 @@ from .session_tools import add_session_tools
 from .state.store import StateStore
 from .streams import EventFeed
 
-ID_LENGTH_MAX = 256
 _IDS = ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint", "tenant_id")
 
 
@@ -343,40 +341,6 @@ class Admission:
             started_at=now,
             updated_at=now,
         )
-
-
-def check_id(name: str, value: str) -> None:
-    """Refuse ids that would be trouble in a store, a log or a URL.
-
-    Raises:
-        InvalidInput: The id is blank, too long or has control characters.
-    """
-    if not value.strip():
-        raise InvalidInput(what=name, problem="it is blank")
-    if len(value) > ID_LENGTH_MAX and len(value) > ID_LENGTH_MAX + len(namespace_in(value)):
-        raise InvalidInput(what=name, problem=f"it is longer than {ID_LENGTH_MAX} characters")
-    if not value.isprintable():
-        raise InvalidInput(what=name, problem="it has characters that cannot be printed")
-
-
-def check_message(message: Message, limit: int) -> None:
-    """Refuse a message that nobody may send to a run.
-
-    Raises:
-        InvalidInput: It is not from a user or the system, its id is malformed, or it has no JSON
-            form.
-        LimitExceeded: It is larger than `limit` bytes.
-    """
-    if message.role not in (Role.USER, Role.SYSTEM):
-        raise InvalidInput(what="A message of the request", problem=f"role '{message.role}'")
-    if message.id is not None:
-        check_id("message id", message.id)
-    try:
-        size = len(msgspec.json.encode(message))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(what="A message of the request", problem=str(error)) from error
-    if size > limit:
-        raise LimitExceeded(what="A message of the request", size=size, limit=limit)
 
 
 def _selected_agent(request: RunRequest, checkout: Checkout, previous: RunRecord | None) -> str:

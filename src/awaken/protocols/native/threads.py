@@ -4,8 +4,8 @@ from awaken.contracts.errors import InvalidRecord
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.storage import DeleteStrategy
 from awaken.contracts.threads import Thread
-from awaken.runtime.admission import check_id
 from awaken.runtime.forking import Fork
+from awaken.runtime.request_checks import check_id
 from awaken.services.threads import ThreadEdit
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import Problem

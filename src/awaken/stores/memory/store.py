@@ -1,9 +1,6 @@
 """The memory store: one method per promise of the ports, each told in its own module."""
 
-from collections.abc import Sequence
-
 from awaken.contracts.clock import Clock, SystemClock
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages import MessageRecord
 from awaken.contracts.queries import MessageQuery, Page, RunQuery, ThreadQuery, page_of
@@ -16,20 +13,19 @@ from awaken.contracts.storage import (
     StreamCheckpoint,
     ToolRecord,
 )
-from awaken.contracts.suspension import Ticket, ToolCallResume
 from awaken.contracts.threads import Thread
 from awaken.contracts.transcript import Transcript
 from awaken.stores.rules.claims import check_holder
 
 from .commits import apply_commit
-from .decisions import decide
 from .lineage import delete_thread, save_thread
 from .listings import list_events, list_messages, list_runs, list_threads
 from .mailbox import MemoryMailbox
 from .outbox import MemoryOutbox
+from .ticket_port import MemoryTickets
 
 
-class MemoryStore(MemoryMailbox, MemoryOutbox):
+class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets):
     """A `Store` in this process; what it holds lives as long as this object.
 
     Use it from one event loop. No method suspends, so every call is atomic to every other task
@@ -130,38 +126,6 @@ class MemoryStore(MemoryMailbox, MemoryOutbox):
     async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
         """List runs in the order they were created."""
         return list_runs(self._tables, query)
-
-    async def find_ticket(self, ticket_id: str) -> Ticket | None:
-        """Return a ticket, or None."""
-        return self._tables.tickets.get(ticket_id)
-
-    async def list_tickets(
-        self, thread_id: str | None = None, *, tenant_id: str | None = None
-    ) -> tuple[Ticket, ...]:
-        """Return the open tickets, oldest first."""
-        tickets, threads = self._tables.open_tickets.values(), self._tables.threads
-        found = [ticket for ticket in tickets if thread_id in (None, ticket.thread_id)]
-        if tenant_id is not None:
-            found = [it for it in found if threads[it.thread_id].shown.tenant_id == tenant_id]
-        return tuple(sorted(found, key=lambda ticket: (ticket.created_at, ticket.ticket_id)))
-
-    async def decide(
-        self,
-        thread_id: str,
-        run_id: str,
-        decisions: Sequence[tuple[str, ToolCallResume]],
-        then: RunDispatch | None = None,
-    ) -> RunDispatch | None:
-        """Write decisions to tickets, all or none; see `RunStore.decide`."""
-        return decide(self._tables, self._queues, (thread_id, run_id), decisions, then)
-
-    async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
-        """Return all tickets of a run, oldest first."""
-        thread = self._tables.threads.get(thread_id)
-        ids = () if thread is None else thread.ticket_ids
-        known = [self._tables.tickets[ticket_id] for ticket_id in ids]
-        found = [ticket for ticket in known if ticket.run_id == run_id]
-        return tuple(sorted(found, key=lambda ticket: (ticket.created_at, ticket.ticket_id)))
 
     async def list_events(
         self, thread_id: str, *, after: int = 0, limit: int = 1000

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.messages import Message, MessageRecord
@@ -18,17 +17,16 @@ from awaken.contracts.storage import (
     StreamCheckpoint,
     ToolRecord,
 )
-from awaken.contracts.suspension import Ticket, ToolCallResume
 from awaken.contracts.threads import Thread
 from awaken.contracts.transcript import Transcript
 
 from . import commits, edits, reading, retention, rows
-from .decisions import decide
 from .heads import find_head, run_with, settled_head
 from .mailbox_port import SqlMailbox
 from .outbox import SqlOutbox
 from .profiles import SqlProfiles
 from .session import Database, Session
+from .ticket_port import SqlTickets
 from .transcripts import TranscriptCache
 
 RECENT_MS = 1_000
@@ -37,7 +35,7 @@ PROBE = "write_probe"
 """The fact that is written to see whether it can; its value is when that was."""
 
 
-class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles):
+class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
     """A `Store` and a `ProfileStore` in a SQL database.
 
     What a method returned is durable. A task cancelled while it waits leaves its write applied
@@ -194,51 +192,6 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles):
     async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
         """List runs in the order they were created."""
         return await self._database.read(partial(reading.list_runs, query=query))
-
-    async def find_ticket(self, ticket_id: str) -> Ticket | None:
-        """Return a ticket, or None."""
-
-        async def work(session: Session) -> Ticket | None:
-            found = await reading.list_tickets(session, "find_ticket", ticket_id)
-            return found[0] if found else None
-
-        return await self._database.read(work)
-
-    async def list_tickets(
-        self, thread_id: str | None = None, *, tenant_id: str | None = None
-    ) -> tuple[Ticket, ...]:
-        """Return the open tickets, oldest first."""
-
-        async def work(session: Session) -> tuple[Ticket, ...]:
-            if thread_id is not None:
-                fits = (thread_id, tenant_id)
-                return await reading.list_tickets(session, "list_open_tickets_of", *fits)
-            if tenant_id is not None:
-                return await reading.list_tickets(session, "list_tenant_tickets", tenant_id)
-            return await reading.list_tickets(session, "list_open_tickets")
-
-        return await self._database.read(work)
-
-    async def decide(
-        self,
-        thread_id: str,
-        run_id: str,
-        decisions: Sequence[tuple[str, ToolCallResume]],
-        then: RunDispatch | None = None,
-    ) -> RunDispatch | None:
-        """Write decisions to tickets, all or none; see `RunStore.decide`."""
-        place = (thread_id, run_id)
-        return await self._database.write(
-            partial(decide, place=place, decisions=decisions, then=then)
-        )
-
-    async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
-        """Return all tickets of a run, oldest first."""
-
-        async def work(session: Session) -> tuple[Ticket, ...]:
-            return await reading.list_tickets(session, "list_run_tickets", thread_id, run_id)
-
-        return await self._database.read(work)
 
     async def list_events(
         self, thread_id: str, *, after: int = 0, limit: int = 1000

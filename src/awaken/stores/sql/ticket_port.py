@@ -1,0 +1,62 @@
+"""The tickets of a SQL store: one method per promise of the port."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from awaken.contracts.dispatch import RunDispatch
+from awaken.contracts.suspension import Ticket, ToolCallResume
+
+from . import reading
+from .decisions import decide
+from .session import Database, Session
+
+
+class SqlTickets:
+    """The part of the store that keeps suspended calls and what was decided on them."""
+
+    _database: Database
+
+    async def find_ticket(self, ticket_id: str) -> Ticket | None:
+        """Return a ticket, or None."""
+
+        async def work(session: Session) -> Ticket | None:
+            found = await reading.list_tickets(session, "find_ticket", ticket_id)
+            return found[0] if found else None
+
+        return await self._database.read(work)
+
+    async def list_tickets(
+        self, thread_id: str | None = None, *, tenant_id: str | None = None
+    ) -> tuple[Ticket, ...]:
+        """Return the open tickets, oldest first."""
+
+        async def work(session: Session) -> tuple[Ticket, ...]:
+            if thread_id is not None:
+                fits = (thread_id, tenant_id)
+                return await reading.list_tickets(session, "list_open_tickets_of", *fits)
+            if tenant_id is not None:
+                return await reading.list_tickets(session, "list_tenant_tickets", tenant_id)
+            return await reading.list_tickets(session, "list_open_tickets")
+
+        return await self._database.read(work)
+
+    async def decide(
+        self,
+        thread_id: str,
+        run_id: str,
+        decisions: Sequence[tuple[str, ToolCallResume]],
+        then: RunDispatch | None = None,
+    ) -> RunDispatch | None:
+        """Write decisions to tickets, all or none; see `RunStore.decide`."""
+        place = (thread_id, run_id)
+        return await self._database.write(
+            partial(decide, place=place, decisions=decisions, then=then)
+        )
+
+    async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
+        """Return all tickets of a run, oldest first."""
+
+        async def work(session: Session) -> tuple[Ticket, ...]:
+            return await reading.list_tickets(session, "list_run_tickets", thread_id, run_id)
+
+        return await self._database.read(work)
