@@ -234,7 +234,8 @@ def test_a_turn_of_an_editor_ends_with_the_last_word() -> None:
 
 def test_a_run_that_is_cancelled_while_it_waits_for_its_task_ends_its_stream() -> None:
     async def scenario(it: World) -> None:
-        body = {"threadId": "t", "runId": "r", "messages": [{"id": "u", **GO}]}
+        said = [{"id": "u", **GO}]
+        body = {"threadId": "t", "runId": "r", "messages": said, "protocolVersion": "1.0"}
         asking = asyncio.ensure_future(it.post("/v1/ag-ui/run", body))
         await it.rested()
         async with it.session.post(f"{it.url}/v1/ag-ui/threads/t/cancel") as reply:

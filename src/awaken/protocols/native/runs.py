@@ -66,9 +66,13 @@ async def _once(call: Call, request: RunRequest, key: str) -> EventStream:
     busy_with = None if thread is None else thread.active_run_id
     if on_busy is OnBusy.REJECT and busy_with and not await _is_known(call, thread_id, key):
         raise ThreadBusy(thread_id=thread_id, run_id=busy_with)
-    # What is queued for a thread whose run waits is taken in by that run, as without a key.
-    is_urgent = on_busy is OnBusy.INTERRUPT and busy_with
-    mode = InputMode.INTERRUPT if is_urgent else InputMode.QUEUE
+    open_run = None if thread is None else await view.open_run(thread_id)
+    if open_run is not None and open_run.is_resumable_waiting:
+        # A run that waits takes the input in, as without a key.
+        mode = InputMode.RESUME
+    else:
+        is_urgent = on_busy is OnBusy.INTERRUPT and busy_with
+        mode = InputMode.INTERRUPT if is_urgent else InputMode.QUEUE
     receipt = await view.send(request, mode, {"dedupe_key": key}, asked=["runs", call.body])
     return await view.follow_run(receipt.run_id)
 
