@@ -9,7 +9,7 @@ import asyncio
 
 from awaken import Agent, AgentRuntime, Plugin, PluginRegistrar, ToolContext, tool
 from awaken.contracts.plugins import GateDecision, Suspend, ToolGateContext
-from awaken.contracts.suspension import SuspendTicket, Suspension
+from awaken.contracts.suspension import Asks, SuspendTicket, Suspension
 from awaken.testing import ScriptedModel, ToolCalls
 
 files = {"draft.txt", "notes.txt"}
@@ -19,7 +19,8 @@ files = {"draft.txt", "notes.txt"}
 async def send_money(amount: int, to: str, ctx: ToolContext) -> str | SuspendTicket:
     """Send money to somebody; a person has to agree."""
     if ctx.resume is None:
-        return ctx.suspend(f"Send {amount} to {to}?", parameters={"amount": amount, "to": to})
+        question, shown = f"Send {amount} to {to}?", {"amount": amount, "to": to}
+        return ctx.suspend(question, parameters=shown, asks=Asks.PERMISSION)
     return f"sent {amount} to {to}, approved by {ctx.resume.decided_by}"
 
 

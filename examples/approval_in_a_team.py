@@ -7,7 +7,7 @@ anything; once it is answered, the treasurer goes on, and then the assistant, by
 import asyncio
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.suspension import SuspendTicket
+from awaken.contracts.suspension import Asks, SuspendTicket
 from awaken.testing import ScriptedModel, ToolCalls
 
 paid: list[str] = []
@@ -17,7 +17,8 @@ paid: list[str] = []
 async def pay(invoice: str, ctx: ToolContext) -> str | SuspendTicket:
     """Pay an invoice; a person has to agree."""
     if ctx.resume is None:
-        return ctx.suspend(f"Pay {invoice}?", parameters={"invoice": invoice})
+        shown = {"invoice": invoice}
+        return ctx.suspend(f"Pay {invoice}?", parameters=shown, asks=Asks.PERMISSION)
     paid.append(invoice)
     return f"paid {invoice}"
 
