@@ -113,6 +113,23 @@ def test_the_caller_chooses_and_every_way_in_does_the_same(way: Any, on_busy: On
     played(scenario)
 
 
+def test_an_interrupt_drops_what_is_queued() -> None:
+    async def scenario(runtime: AgentRuntime, gate: Gate) -> None:
+        first = await runtime.start("a", "one", thread_id="t")
+        await gate.entered.wait()
+        others = [asyncio.ensure_future(runtime.run("a", str(n), thread_id="t")) for n in range(3)]
+        while await runtime.store.count_queued() < 3:
+            await asyncio.sleep(0)
+        assert await by_run(runtime, "interrupt") == NaturalEnd()
+        dropped = [it.termination for it in await asyncio.gather(*others)]
+        assert dropped == [Cancelled(cause="superseded")] * 3
+        assert (await first.result()).termination == Cancelled(cause="interrupt")
+        said = [it.message.text for it in await runtime.messages("t") if it.message.role == "user"]
+        assert said == ["one", "two"]
+
+    played(scenario)
+
+
 def test_queueing_is_what_happens_unless_the_caller_chooses() -> None:
     async def scenario(runtime: AgentRuntime, gate: Gate) -> None:
         first = await runtime.start("a", "one", thread_id="t")

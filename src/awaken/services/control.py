@@ -140,10 +140,15 @@ class RunControl:
         return receipt
 
     async def make_way(self, thread_id: str) -> bool:
-        """Cancel what executes here on a thread and wait for its end; False if none does."""
+        """Drop what a thread has queued, cancel what executes here on it and wait for its end.
+
+        False if nothing executes here: nothing was changed.
+        """
         active = self._engine.active.of_thread(thread_id)
         if active is None:
             return False
+        if (await self._store.interrupt(thread_id, INTERRUPT)).superseded:
+            await self.tell_changed(thread_id)
         await self._cancel_active(active, INTERRUPT)
         await active.released.wait()
         return True
