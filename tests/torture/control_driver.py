@@ -150,6 +150,8 @@ class Client:
         self._dice = random.Random(seed)
         self._numbers = numbers
         self._made = 0
+        self._cancelled: set[str] = set()
+        """Runs whose cancel was acknowledged."""
 
     async def work_until(self, stopped: asyncio.Event) -> None:
         """Work until it is told to stop; what was begun is brought to its end."""
@@ -304,7 +306,15 @@ class Client:
 
     async def _cancel_after(self, run_id: str, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        await self._ask(Request(number=0, kind="cancel", run_id=run_id))
+        await self._cancel(run_id)
+
+    async def _cancel(self, run_id: str) -> None:
+        """Cancel a run, unless that was acknowledged before: then it must end by that."""
+        if run_id in self._cancelled:
+            return
+        told = await self._ask(Request(number=0, kind="cancel", run_id=run_id))
+        if told is not None and told.outcome == OK and told.value:
+            self._cancelled.add(run_id)
 
     async def _rest(self, thread_id: str, run_id: str) -> None:
         """Bring a run to its end: what waits is cancelled after a while."""
@@ -316,7 +326,7 @@ class Client:
                         await asyncio.sleep(0.02)
                     return
             except TimeoutError:
-                await self._ask(Request(number=0, kind="cancel", run_id=run_id))
+                await self._cancel(run_id)
 
     async def _is_over(self, run_id: str) -> bool:
         told = await self._ask(Request(number=0, kind="status", run_id=run_id), False)

@@ -138,9 +138,14 @@ def undead_thread(played: Played) -> None:
     played.record.requests.append(answer(request, OK))
 
 
+def nameless_error(played: Played) -> None:
+    played.record.broken.append(("decide", "KeyError: 'r'"))
+
+
 @pytest.mark.parametrize(
     "falsify",
     [
+        nameless_error,
         second_decision,
         dropped_decision,
         refused_decision,
