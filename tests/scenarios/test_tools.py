@@ -120,7 +120,9 @@ def test_each_call_knows_its_own_run_id_call_id_and_key() -> None:
     calls = ToolCalls([("who", {}, "a"), ("who", {}, "b")])
     play([calls, calls, "ok"], tools=[who], options={"run_id_hint": "r"}, model=_any_ids(calls))
 
-    assert [entry[:3] for entry in seen] == [("r", "who", "a"), ("r", "who", "b")] * 2
+    assert [entry[:2] for entry in seen] == [("r", "who")] * 4
+    assert [entry[2] for entry in seen[:2]] == ["a", "b"]
+    assert len({entry[2] for entry in seen}) == 4, "an id that an earlier call had is replaced"
     assert len({entry[3] for entry in seen}) == 4
 
 

@@ -192,6 +192,10 @@ class _Adapted:
         self._connection.executemany(sql, [tuple(row) for row in rows])
 
     @property
+    def total_changes(self) -> int:
+        return int(self._connection.total_changes())
+
+    @property
     def in_transaction(self) -> bool:
         return bool(self._connection.in_transaction)
 

@@ -175,7 +175,9 @@ class AgentRuntime(ThreadCalls):
         )
         self.session_tools = self._engine.services.session_tools
         """What sessions of clients offer to their own runs, while they are open."""
-        self._control = RunControl(self._engine, self._node.mailbox, self._have_worked)
+        self._control = RunControl(
+            self._engine, self._node.mailbox, self._have_worked, self._claims_queued
+        )
         following = Following(self._engine, self._control, self._node.bus, config.poll_ms)
         self._busy = BusyThreads(self._engine, self._control, following)
         self._desk = Desk(
@@ -232,6 +234,9 @@ class AgentRuntime(ThreadCalls):
             await self._plugins.close()
             await self._backends.close()
             await self._connections.close()
+
+    def _claims_queued(self) -> bool:
+        return self.store.is_shared and self._node.worker is not None
 
     def _have_worked(self) -> None:
         # In memory nobody works before there is something to do.

@@ -87,6 +87,8 @@ class RunEngine:
         self._execution.children = ChildRuns(children, self.tasks)
         self.endings = Endings(store, services)
         """Ends runs that nobody executes."""
+        self._going: set[asyncio.Task[bool]] = set()
+        """Runs that are about to go on because of a decision."""
         self._deciding: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def run(self, request: RunRequest) -> RunResult:
@@ -287,13 +289,26 @@ class RunEngine:
     async def go_on(self, queued: RunDispatch) -> bool:
         """Let a run whose tickets were decided go on in this process, if nothing keeps it.
 
-        False when the queued dispatch is left to whoever claims it.
+        It goes on also when the caller is gone meanwhile: the decision is durable. False when the
+        queued dispatch is left to the worker that claims it.
 
         Raises:
             ThreadBusy: Another process has the thread.
             UnknownAgent: This process does not have the run's agent.
             InvalidResume: The run does not wait any more.
         """
+        going = asyncio.create_task(self._go_on(queued), name=f"go on {queued.run_id}")
+        self._going.add(going)
+        going.add_done_callback(self._forget)
+        return await asyncio.shield(going)
+
+    def _forget(self, going: "asyncio.Task[bool]") -> None:
+        self._going.discard(going)
+        if not going.cancelled():
+            # Whoever decided may be gone, and nobody else asks how it went.
+            going.exception()
+
+    async def _go_on(self, queued: RunDispatch) -> bool:
         lock = self._deciding.setdefault(queued.thread_id, asyncio.Lock())
         async with lock:
             while (active := self.active.of_thread(queued.thread_id)) is not None:
@@ -379,6 +394,10 @@ class RunEngine:
         if grace_ms > 0:
             await self.settle(grace_ms)
         await self.tasks.close()
+        for going in tuple(self._going):
+            going.cancel()
+        if self._going:
+            await asyncio.wait(tuple(self._going))
         while slots := list(self.active):
             for active in slots:
                 active.stop()

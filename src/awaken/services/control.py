@@ -59,11 +59,19 @@ class DeliveryOptions(TypedDict, total=False):
 class RunControl:
     """Waits for runs, cancels, decides and steers them, wherever they are."""
 
-    def __init__(self, engine: RunEngine, mailbox: Mailbox, on_queued: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        engine: RunEngine,
+        mailbox: Mailbox,
+        on_queued: Callable[[], None],
+        has_worker: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._engine = engine
         self._mailbox = mailbox
         self._on_queued = on_queued
         """Called when something was queued, which somebody must execute."""
+        self._has_worker = has_worker
+        """Whether a worker of this process claims what is queued: two would begin the same."""
         self._store = engine.store
 
     @property
@@ -265,6 +273,11 @@ class RunControl:
 
     async def _goes_on(self, queued: RunDispatch) -> bool:
         """Whether a run that was decided goes on here; if not, whoever claims its dispatch does."""
+        if self._has_worker():
+            active = self._engine.active.of_thread(queued.thread_id)
+            if active is not None:
+                active.look_for_input()
+            return False
         try:
             return await self._engine.go_on(queued)
         except (ThreadBusy, UnknownAgent, InvalidResume):

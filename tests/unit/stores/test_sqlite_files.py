@@ -3,6 +3,8 @@
 import asyncio
 import os
 import stat
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from awaken.contracts.errors import StorageError
 from awaken.contracts.threads import Thread
+from awaken.stores.sqlite.connection import connected
 from awaken.stores.sqlite.store import SqliteStore
 
 
@@ -58,5 +61,33 @@ def test_rights_are_taken_and_never_given(tmp_path: Path) -> None:
             await again.open()
         await again.close()
         assert modes_of(tmp_path)["s.db"] == 0o400
+
+    asyncio.run(scenario())
+
+
+LOOK = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+print(connection.execute("SELECT count(*) FROM threads").fetchone()[0])
+connection.close()
+"""
+
+
+def test_a_process_that_comes_and_goes_never_takes_the_log_away(tmp_path: Path) -> None:
+    """A second connection of ours must not end the locks of the first one."""
+
+    async def scenario() -> None:
+        path = tmp_path / "s.db"
+        store = SqliteStore(path)
+        await store.open()
+        await store.save_thread(Thread(id="t1"))
+        second = connected(path, "the store", is_writer=True)
+        for count in (1, 2, 3):
+            look = [sys.executable, "-c", LOOK, str(path)]
+            found = subprocess.run(look, capture_output=True, text=True, check=True).stdout
+            assert found.strip() == str(count)
+            await store.save_thread(Thread(id=f"t{count + 1}"))
+        second.close()
+        await store.close()
 
     asyncio.run(scenario())

@@ -59,9 +59,10 @@ class WholeResult(Record, frozen=True, kw_only=True):
 
 def wants_json(accept: str) -> bool:
     """Whether a client asks for a document and not for a stream; `*/*` alone takes the stream."""
-    if "json" not in accept and "application/*" not in accept:
+    asked = accept.lower()
+    if "application/" not in asked:
         return False
-    wanted = dict(map(_weighed, accept.lower().split(",")))
+    wanted = dict(map(_weighed, asked.split(",")))
     document = max((wanted.get(kind, 0.0) for kind in _JSON), default=0.0)
     stream = max((wanted.get(kind, 0.0) for kind in _STREAM), default=0.0)
     return document > stream

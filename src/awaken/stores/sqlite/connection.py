@@ -86,11 +86,13 @@ def connected(
 def _keep_private(path: Path) -> None:
     """Let nobody but the owner read the file: it holds what people said, and secrets.
 
-    SQLite gives its log the same rights. A file of another user is left as that user has it.
+    SQLite gives its log the same rights. A file of another user is left as that user has it. One
+    that is there is never opened: closing it would end the locks that connections of this process
+    have on it, and another process would take the log away from under them.
     """
     with suppress(OSError):
         # Whatever is wrong with the place, SQLite says it better.
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE))
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, PRIVATE))
     for part in (path, *(path.with_name(path.name + tail) for tail in ("-wal", "-shm"))):
         with suppress(OSError):
             if (mode := part.stat().st_mode & 0o777) & 0o077:

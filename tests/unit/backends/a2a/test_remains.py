@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from awaken.backends.a2a.stopping import stop
+from awaken.backends.a2a.turn import context_of
 from awaken.contracts.backend_requests import RemoteTarget
 from awaken.contracts.identity import RunIdentity
 from awaken.wire.a2a import TaskState
@@ -64,7 +65,7 @@ def test_a_task_of_which_nothing_was_kept_is_stopped_also_when_it_waits(
 ) -> None:
     peer = Peer(found("t-1", TaskState.COMPLETED, "x"), found("t-2", state, "y"))
     assert stopped(peer, known) == ["t-2"]
-    assert peer.looked_at == ["th" if known is None else "c"]
+    assert peer.looked_at == [context_of("th") if known is None else "c"]
 
 
 def test_nothing_is_stopped_where_all_has_ended() -> None:

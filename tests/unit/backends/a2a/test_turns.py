@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken.backends.a2a.turn import Turn
+from awaken.backends.a2a.turn import Turn, context_of
 from awaken.backends.a2a.wire import Status, Task, WireMessage
 from awaken.contracts import content
 from awaken.contracts.backend_errors import BackendExecutionFailed
@@ -54,7 +54,7 @@ def test_the_new_messages_of_the_user_are_sent_under_one_stable_id() -> None:
     assert sent == {
         "messageId": derived_id("r", "a2a", "m1"),
         "role": "ROLE_USER",
-        "contextId": "th",
+        "contextId": context_of("th"),
         "parts": [{"text": "hi"}],
     }
 
