@@ -140,9 +140,8 @@ class AgentRuntime(ThreadCalls):
         clients = provider_clients(named("providers", providers or {}), self._connections)
         self._clock = options.get("clock") or SystemClock()
         self._backends = Backends(backends or {}, self._clock)
-        places = self._backends.by_name
         remotes = checked_remotes(options.get("remotes", ()))
-        registries = registry_set(agents, tools, plugins, clients, places, models)
+        registries = registry_set(agents, tools, plugins, clients, self._backends.by_name, models)
         registries = with_everywhere(registries, options.get("everywhere", ()))
         registries = with_remotes(registries, remotes, options.get("local_name", LOCAL_NAME))
         self.registry = RegistryHandle(registries)
@@ -175,9 +174,8 @@ class AgentRuntime(ThreadCalls):
         )
         self.session_tools = self._engine.services.session_tools
         """What sessions of clients offer to their own runs, while they are open."""
-        self._control = RunControl(
-            self._engine, self._node.mailbox, self._have_worked, self._claims_queued
-        )
+        mailbox = self._node.mailbox
+        self._control = RunControl(self._engine, mailbox, self._have_worked, self._claims_queued)
         following = Following(self._engine, self._control, self._node.bus, config.poll_ms)
         self._busy = BusyThreads(self._engine, self._control, following)
         self._desk = Desk(
@@ -190,7 +188,7 @@ class AgentRuntime(ThreadCalls):
         )
         self.remembered = RememberedAnswers(self.store, profile, self._clock)
         """What was decided for later calls as well: to be listed, and to be taken back."""
-        self._post_room = PostRoom(self._engine, self._control, self._node.mailbox)
+        self._post_room = PostRoom(self._engine, self._control, mailbox)
         self._post_room.on_queued = self._have_worked
         self._servers: list[ServerApp] = []
         self._is_open = False
