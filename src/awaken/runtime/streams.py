@@ -179,16 +179,19 @@ def _size(item: StreamItem) -> int:
 class EventFeed:
     """Fans a run's events out to its readers; without readers it costs nothing."""
 
-    __slots__ = ("is_full", "readers")
+    __slots__ = ("is_closed", "is_full", "readers")
 
     def __init__(self) -> None:
         self.readers: tuple[EventReader, ...] = ()
         self.is_full = False
+        self.is_closed = False
 
     def attach(self, reader: EventReader) -> EventReader:
-        """Add a reader; it gets every event from now on."""
+        """Add a reader; it gets every event from now on, and at once the end of a closed feed."""
         self.readers = (*self.readers, reader)
         reader.feed = self
+        if self.is_closed:
+            reader.close()
         return reader
 
     def detach(self, reader: EventReader) -> None:
@@ -217,5 +220,6 @@ class EventFeed:
 
     def close(self) -> None:
         """Tell every reader that nothing more will come."""
+        self.is_closed = True
         for reader in self.readers:
             reader.close()

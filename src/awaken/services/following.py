@@ -150,8 +150,8 @@ class EventStream:
     """One reader's way through a log; iterate over `batches` once."""
 
     __slots__ = (
-        "_cursor", "_hub", "_is_over", "_is_provisional", "_run_id", "_thread_id", "attached",
-        "before", "is_open_ended", "namespace", "on_drop",
+        "_cursor", "_hub", "_is_over", "_is_provisional", "_run_id", "_thread_id", "_was_live",
+        "attached", "before", "is_open_ended", "namespace", "on_drop",
     )  # fmt: skip
 
     def __init__(self, hub: Following, thread_id: str, run_id: str | None, cursor: int) -> None:
@@ -168,6 +168,8 @@ class EventStream:
         """Whether it goes on while the run waits, until the run has ended."""
         self._hub = hub
         self._cursor = cursor
+        self._was_live = False
+        """Whether the events of a run that executes here were read, up to where it stopped."""
         self._is_over = False
         self._is_provisional = False
 
@@ -216,6 +218,11 @@ class EventStream:
                         pause, silent_since = self._hub.poll_s, clock.monotonic_ms()
                 if self._is_over:
                     return
+                if self._was_live:
+                    # The run has stopped, and leaves its slot in the next turn: nobody tells that.
+                    self._was_live = False
+                    await asyncio.sleep(0)
+                    continue
                 if clock.monotonic_ms() - silent_since >= SILENCE_S * 1000:
                     yield []
                     silent_since = clock.monotonic_ms()
@@ -268,6 +275,7 @@ class EventStream:
             async with aclosing(self._live(reader, list(unfinished))) as live:
                 async for batch in live:
                     yield batch
+            self._was_live = True
         finally:
             reader.leave()
 
