@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from awaken.contracts.dispatch import DispatchStatus, InputMode, LeaseNews, Release
+from awaken.contracts.lifecycle import Cancelled
 from awaken.contracts.messages import Role
 from awaken.contracts.profile import ProfileEntry
 from awaken.contracts.storage import ToolRecordStatus
@@ -149,18 +150,22 @@ def queue(t: str = "queue") -> Sequence[Step]:
 
 
 def steering(t: str = "steering") -> Sequence[Step]:
-    """A foreground run takes its thread, absorbs what was queued for it, and ends."""
+    """A foreground run takes its thread, absorbs what was queued for it, and ends as cancelled."""
     steer = make.dispatch(f"{t}-steer", t, InputMode.STEER)
     taken = make.commit(t, 0, run=make.run(t), messages=(make.said("u1"),), **make.taking("fg"))
     absorbed = make.commit(
         t, 1, fencing_token="fg", messages=(make.said("u2"),), absorbed=(steer.dispatch_id,)
     )
-    ended = make.commit(t, 2, fencing_token="fg", run=make.run(t, DONE), release=Release())
+    done = make.run(t, DONE)
+    other = make.commit(t, 2, commit_id="other", fencing_token="fg", run=done, release=Release())
+    cancelled = make.run(t, DONE, termination=Cancelled(cause="user"))
+    ended = make.commit(t, 2, fencing_token="fg", run=cancelled, release=Release())
     return (
         lambda c: c.commit(taken),
         lambda c: c.enqueue(steer),
         lambda c: c.commit(absorbed),
         lambda c: _asked_to_cancel(c, t),
+        lambda c: c.commit(other, must_fail=True),
         lambda c: c.commit(ended),
     )
 
