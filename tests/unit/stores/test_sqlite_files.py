@@ -91,3 +91,19 @@ def test_a_process_that_comes_and_goes_never_takes_the_log_away(tmp_path: Path) 
         await store.close()
 
     asyncio.run(scenario())
+
+
+def test_a_closed_store_is_one_file(tmp_path: Path) -> None:
+    """Sixty times, because two readers that close at the same moment seldom meet."""
+
+    async def scenario() -> None:
+        for number in range(60):
+            store = SqliteStore(tmp_path / f"{number}.db")
+            await store.open()
+            await store.save_thread(Thread(id="t"))
+            # As many at a time as there are readers, so that each of them has a connection.
+            await asyncio.gather(*(store.load_thread("t") for _ in range(8)))
+            await store.close()
+        assert {it.suffix for it in tmp_path.iterdir()} == {".db"}
+
+    asyncio.run(scenario())

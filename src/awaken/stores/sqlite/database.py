@@ -56,13 +56,17 @@ class SqliteDatabase:
             raise
 
     async def close(self) -> None:
-        """Finish what was handed over, then close every connection."""
+        """Finish what was handed over, then close every connection; the file is whole afterwards.
+
+        The writer goes last and alone: SQLite moves its log into the file only for a last
+        connection, and two that close at the same moment each see the other.
+        """
         writer, self._writer = self._writer, None
         readers, self._readers = self._readers, None
-        if writer is not None:
-            await asyncio.to_thread(writer.close)
         if readers is not None:
             await asyncio.to_thread(readers.close)
+        if writer is not None:
+            await asyncio.to_thread(writer.close)
 
     async def read(self, work: Work[T]) -> T:
         """Run work on one consistent view."""
