@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from awaken import AgentRuntime
@@ -16,20 +15,25 @@ from awaken.mailbox.config import MailboxConfig
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 
-HASTY = MailboxConfig(
-    lease_ms=300, renew_ms=50, sweep_ms=50, poll_ms=20, drain_ms=1, relay_ms=50, relay_base_ms=20
+PROMPT = MailboxConfig(
+    lease_ms=20_000, renew_ms=50, sweep_ms=50, poll_ms=20, drain_ms=1, relay_ms=50, relay_base_ms=20
 )
-"""Others notice soon that a process is dead."""
-STEADY = msgspec.structs.replace(HASTY, lease_ms=20_000)
-"""Who goes on is not taken for dead where the machine stops for a moment."""
+"""Looks often; its leases outlive every pause of a busy machine."""
 
 
 class Mortal:
-    """One process's way to a store that outlives it; once it is cut, nothing gets through."""
+    """One process's way to a store that outlives it; once it is cut, nothing gets through.
 
-    def __init__(self, store: Any) -> None:
+    The leases of a process lapse when it dies, not some time later: a lease short enough to wait
+    for would also lapse while the process lives, on a machine that is busy for a moment.
+    """
+
+    def __init__(self, store: Any, *, leases_lapse: bool = True) -> None:
         self._store = store
         self.is_cut = False
+        self.leases_lapse = leases_lapse
+        """Off for a test that does something before they do, and then says when."""
+        self._claim_tokens: set[str] = set()
         self.commits = 0
         """How many were applied."""
         self.dies_with: Callable[[Commit], bool] = lambda _: False
@@ -51,6 +55,10 @@ class Mortal:
             self._check(name)
             if arguments:
                 self._check(f"{name} {arguments[0]}")
+            if name == "claim":
+                self._claim_tokens.add(arguments[1])
+            elif name == "commit" and arguments[0].fencing_token is not None:
+                self._claim_tokens.add(arguments[0].fencing_token)
             answer = await found(*arguments, **options)
             if name == "commit":
                 self.commits += 1
@@ -64,8 +72,16 @@ class Mortal:
         self._check()
         return Mortal.Keeper(self, self._store.lease_keeper())
 
+    def let_leases_lapse(self) -> None:
+        """What time does to the leases of a process that is dead."""
+        assert self.is_cut
+        let_lapse(self._store, *self._claim_tokens)
+
     def _check(self, name: str = "") -> None:
         if self.is_cut:
+            # Here too, because what was on its way when the process died may have come through.
+            if self.leases_lapse:
+                self.let_leases_lapse()
             raise StoreUnavailable(store="the store", problem="this process is dead")
         if self.refuses.get(name, 0):
             self.refuses[name] -= 1
@@ -77,15 +93,19 @@ class Mortal:
 
         def extend(self, *arguments: Any) -> Any:
             self._mortal._check()
-            return self._keeper.extend(*arguments)
+            news = self._keeper.extend(*arguments)
+            self._mortal._check()
+            return news
 
         def close(self) -> None:
             self._keeper.close()
 
 
-def config_of(store: Any) -> MailboxConfig:
-    """How a process on a store works: one that is going to die is missed soon."""
-    return HASTY if isinstance(store, Mortal) else STEADY
+def let_lapse(store: Any, *claim_tokens: str) -> None:
+    """Have leases lapse now."""
+    keeper = store.lease_keeper()
+    keeper.extend(claim_tokens, 0)
+    keeper.close()
 
 
 def sqlite(tmp_path: Path) -> list[Any]:
@@ -108,3 +128,5 @@ async def dying(rt: AgentRuntime) -> AsyncIterator[AgentRuntime]:
     rt.store.is_cut = True  # type: ignore[attr-defined]
     with suppress(AwakenError, TimeoutError):
         await rt.__aexit__(None, None, None)
+    if rt.store.leases_lapse:  # type: ignore[attr-defined]
+        rt.store.let_leases_lapse()  # type: ignore[attr-defined]

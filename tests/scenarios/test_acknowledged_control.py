@@ -25,7 +25,7 @@ from awaken.contracts.suspension import DecisionAction, ToolCallResume
 from awaken.stores.memory import MemoryStore
 from awaken.testing import LoopClock, ScriptedModel, ToolCalls
 
-from .mortal import HASTY, STEADY, on_shared_stores
+from .mortal import PROMPT, on_shared_stores
 from .nodes import Node, TruthStore, settled
 from .workers import open_ticket
 from .worlds import simulated
@@ -69,8 +69,7 @@ class Shop:
         self.agent = Agent("shop", model=self.model, tools=[pay, work])
 
     def process(self, store: Any, *, has_worker: bool = False) -> AgentRuntime:
-        config = HASTY if has_worker else STEADY
-        return AgentRuntime([self.agent], store=store, mailbox=config, has_worker=has_worker)
+        return AgentRuntime([self.agent], store=store, mailbox=PROMPT, has_worker=has_worker)
 
 
 async def listed_ticket(runtime: AgentRuntime) -> str:

@@ -36,7 +36,7 @@ from .delegating import (
     used,
     within,
 )
-from .mortal import HASTY, STEADY, Mortal, dying
+from .mortal import PROMPT, Mortal, dying
 
 TEN_THOUSAND = Budget(tokens=10_000)
 
@@ -245,11 +245,11 @@ async def given_after_a_death(call: Any, scope: BudgetScope, number: int) -> boo
     store, agents = Ledgers(), three_at_once(call, scope)
     mortal = Mortal(store)
     mortal.die_with(number)
-    async with dying(AgentRuntime(agents, store=mortal, mailbox=HASTY)) as rt:
+    async with dying(AgentRuntime(agents, store=mortal, mailbox=PROMPT)) as rt:
         with suppress(AwakenError):
             handle = await rt.start("boss", "hi", thread_id="t", run_id_hint="r")
             await handle.result()
-    async with AgentRuntime(agents, store=store, mailbox=STEADY) as rt:
+    async with AgentRuntime(agents, store=store, mailbox=PROMPT) as rt:
         await ended(rt, "r")
     assert sorted(store.given.values()) == [1_000, 2_000, 4_000], number
     return mortal.commits >= number

@@ -29,7 +29,7 @@ from .delegating import (
     ticket_on,
     within,
 )
-from .mortal import HASTY, STEADY, Mortal, config_of, dying, on_shared_stores
+from .mortal import PROMPT, Mortal, dying, let_lapse, on_shared_stores
 
 
 def replying(id_: str, *script: Any, **options: Any) -> Agent:
@@ -53,7 +53,7 @@ def agents() -> list[Agent]:
 
 
 def process(store: Any) -> AgentRuntime:
-    return AgentRuntime(agents(), store=store, mailbox=config_of(store))
+    return AgentRuntime(agents(), store=store, mailbox=PROMPT)
 
 
 async def judged(rt: AgentRuntime, run_id: str, answer: str) -> None:
@@ -144,7 +144,7 @@ def test_a_store_that_is_away_for_a_moment_does_not_end_the_call(
             replying("boss", asks("worker"), heard, delegates=["worker"]),
             agent("worker", door.answer),
         ]
-        async with AgentRuntime(workers, store=store, mailbox=STEADY, has_worker=False) as rt:
+        async with AgentRuntime(workers, store=store, mailbox=PROMPT, has_worker=False) as rt:
             handle = await rt.start("boss", "hi", thread_id="t")
             await door.opened()
             store.refuses = {"load_run": 2}
@@ -164,13 +164,13 @@ def test_a_child_that_cannot_be_taken_over_is_tried_again(stores_of: Any, tmp_pa
         first, second = stores_of(tmp_path)
         door, mortal, again = Door("the answer"), Mortal(first), Mortal(second)
         asker = replying("boss", asks("worker"), heard, delegates=["worker"])
-        dead = AgentRuntime([asker, agent("worker", door.answer)], store=mortal, mailbox=HASTY)
+        dead = AgentRuntime([asker, agent("worker", door.answer)], store=mortal, mailbox=PROMPT)
         async with dying(dead) as rt:
             handle = await rt.start("boss", "hi", thread_id="t")
             await door.opened()
             child = await child_of(rt, handle.run_id)
         worker = replying("worker", "the answer")
-        one = msgspec.structs.replace(STEADY, concurrency=1)
+        one = msgspec.structs.replace(PROMPT, concurrency=1)
         async with AgentRuntime([asker, worker], store=again, mailbox=one) as rt:
             # The worker has one place, and the parent is in it.
             refused = f"list_tool_records {child.run_id}"
@@ -189,12 +189,14 @@ def test_a_parent_that_loses_its_lease_leaves_its_child_alone(
         door = Door("the answer")
         asker = replying("boss", asks("worker"), heard, delegates=["worker"])
         agents = [asker, agent("worker", door.answer)]
-        async with AgentRuntime(agents, store=stores_of(tmp_path)[0], mailbox=HASTY) as rt:
+        async with AgentRuntime(agents, store=stores_of(tmp_path)[0], mailbox=PROMPT) as rt:
             handle = await rt.start("boss", "hi", thread_id="t")
             await door.opened()
             active = rt._engine.active.of_run(handle.run_id)
             assert active is not None
+            assert active.lease is not None
             active.lease_lost()
+            let_lapse(rt.store, active.lease.token)
             with pytest.raises(LeaseLost):
                 await within(handle.result())
             assert not door.is_cancelled

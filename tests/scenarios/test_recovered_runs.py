@@ -17,7 +17,7 @@ from awaken.testing.scripted_model import ToolCalls
 
 from .crashes import Dead, Process, after_the_lease, history, shared_store, texts
 from .delegating import NO_RETRIES, Door, child_of, ended, nothing_ordered
-from .mortal import Mortal, config_of, dying, on_shared_stores
+from .mortal import PROMPT, Mortal, dying, on_shared_stores
 from .worlds import simulated
 
 PRICE: StateKey[int, int] = StateKey("test.price", default=0, scope=StateScope.THREAD)
@@ -129,7 +129,7 @@ def test_a_recovered_run_that_fails_stops_the_children_of_the_process_before(
         mortal = Mortal(first)
 
         def process(store: Any) -> AgentRuntime:
-            return AgentRuntime(build_agents(door), store=store, mailbox=config_of(store))
+            return AgentRuntime(build_agents(door), store=store, mailbox=PROMPT)
 
         async with dying(process(mortal)) as rt:
             handle = await rt.start("boss", "hi", thread_id="t", run_id_hint="r")

@@ -33,7 +33,7 @@ from .delegating import (
     nothing_ordered,
     runtime,
 )
-from .mortal import Mortal, config_of, dying, on_shared_stores, sqlite
+from .mortal import PROMPT, Mortal, dying, on_shared_stores, sqlite
 from .remoting import (
     ABORTS,
     STATELESS,
@@ -51,7 +51,7 @@ from .worlds import Hooks
 def process(
     backend: FakeBackend, store: Any, *agents: Agent, remote: Agent | None = None
 ) -> AgentRuntime:
-    return remote_runtime(backend, store, *agents, remote=remote, mailbox=config_of(store))
+    return remote_runtime(backend, store, *agents, remote=remote, mailbox=PROMPT)
 
 
 def known(run_id: str) -> RemoteTarget:
@@ -141,12 +141,13 @@ def test_a_run_that_is_cancelled_while_nobody_executes_it_is_stopped_there(
 ) -> None:
     async def scenario() -> None:
         first, second = stores_of(tmp_path)
-        door, after = Door(), FakeBackend()
-        async with dying(process(FakeBackend(behind(door)), Mortal(first))) as rt:
+        door, after, mortal = Door(), FakeBackend(), Mortal(first, leases_lapse=False)
+        async with dying(process(FakeBackend(behind(door)), mortal)) as rt:
             handle = await rt.start("far", "hi", thread_id="t")
             await door.opened()
         async with process(after, second) as rt:
             assert await rt.cancel(handle.run_id)
+            mortal.let_leases_lapse()
             assert (await ended(rt, handle.run_id)).termination == Cancelled(cause="user")
             async with asyncio.timeout(WAIT_S):
                 while not after.aborted:
@@ -322,7 +323,8 @@ def test_a_question_that_was_asked_before_is_not_asked_again(
 
     async def scenario() -> None:
         first, second = stores_of(tmp_path)
-        async with dying(process(FakeBackend(asks_here), Mortal(first))) as rt:
+        mortal = Mortal(first, leases_lapse=decided == "after")
+        async with dying(process(FakeBackend(asks_here), mortal)) as rt:
             handle = await rt.start("far", "hi", thread_id="t")
             ticket = await open_ticket(rt)
         after = FakeBackend(asks_here)
@@ -333,6 +335,7 @@ def test_a_question_that_was_asked_before_is_not_asked_again(
                         await asyncio.sleep(0.005)
             assert (await open_ticket(rt)).ticket_id == ticket.ticket_id
             await rt.decide(ticket.ticket_id, result="yes")
+            mortal.let_leases_lapse()
             done = await ended(rt, handle.run_id)
             assert done.final_output == "resume yes"
             tickets = await rt.store.list_run_tickets("t", handle.run_id)
@@ -373,11 +376,11 @@ def test_an_answer_that_is_written_is_not_asked_for_again(stores_of: Any, tmp_pa
         mortal, after = Mortal(first), FakeBackend()
         mortal.dies_with = has_answer
         remote = far(plugins=[Hooks({Phase.RUN_END: hook})])
-        options: Any = {"remote": remote, "mailbox": config_of(mortal)}
+        options: Any = {"remote": remote, "mailbox": PROMPT}
         async with dying(remote_runtime(FakeBackend(said("once")), mortal, **options)) as rt:
             with suppress(AwakenError):
                 await (await rt.start("far", "hi", thread_id="t", run_id_hint="r")).result()
-        options["mailbox"] = config_of(second)
+        options["mailbox"] = PROMPT
         async with remote_runtime(after, second, **options) as rt:
             done = await ended(rt, "r")
             assert (done.final_output, after.roots) == ("once", [])

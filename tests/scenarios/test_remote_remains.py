@@ -8,12 +8,12 @@ from awaken import AgentRuntime
 from awaken.contracts.lifecycle import Cancelled
 
 from .delegating import WAIT_S, Door, ended, nothing_ordered
-from .mortal import Mortal, config_of, dying, on_shared_stores
+from .mortal import PROMPT, Mortal, dying, on_shared_stores
 from .remoting import FakeBackend, behind, remote_runtime, said
 
 
 def process(backend: FakeBackend, store: Any) -> AgentRuntime:
-    return remote_runtime(backend, store, mailbox=config_of(store))
+    return remote_runtime(backend, store, mailbox=PROMPT)
 
 
 @on_shared_stores
@@ -42,12 +42,13 @@ def test_a_run_that_is_ended_by_force_is_stopped_there_also_when_nothing_was_kep
 ) -> None:
     async def scenario() -> None:
         first, second = stores_of(tmp_path)
-        door, after = Door(), FakeBackend()
-        async with dying(process(FakeBackend(behind(door, saves=None)), Mortal(first))) as rt:
+        door, after, mortal = Door(), FakeBackend(), Mortal(first, leases_lapse=False)
+        async with dying(process(FakeBackend(behind(door, saves=None)), mortal)) as rt:
             handle = await rt.start("far", "hi", thread_id="t")
             await door.opened()
         async with asyncio.timeout(WAIT_S), process(after, second) as rt:
             assert await rt.cancel(handle.run_id)
+            mortal.let_leases_lapse()
             done = await ended(rt, handle.run_id)
             assert done.termination == Cancelled(cause="user")
             await nothing_ordered(rt)

@@ -292,13 +292,10 @@ def test_a_run_that_another_process_goes_on_with_is_followed_to_its_end(tmp_path
     async def scenario() -> None:
         here, there = Gate(), Gate()
         there.opened.set()
-        store, quick = (
-            f"sqlite:///{tmp_path}/s.db",
-            MailboxConfig(poll_ms=10, lease_ms=400, renew_ms=100, sweep_ms=50),
-        )
-        steady = MailboxConfig(poll_ms=10, lease_ms=20_000, sweep_ms=50)
+        store = f"sqlite:///{tmp_path}/s.db"
+        config = MailboxConfig(poll_ms=10, lease_ms=20_000, renew_ms=100, sweep_ms=50)
         agent = Agent("a", model=model(), tools=[here.tool()])
-        async with AgentRuntime([agent], store=store, mailbox=quick, has_worker=False) as first:
+        async with AgentRuntime([agent], store=store, mailbox=config, has_worker=False) as first:
             view = view_of(first)
             started = await view.start(request())
             await here.entered.wait()
@@ -307,9 +304,13 @@ def test_a_run_that_another_process_goes_on_with_is_followed_to_its_end(tmp_path
             await asyncio.sleep(0.02)
             active = first._engine.active.of_thread("t")
             assert active is not None
+            assert active.lease is not None
             active.lease_lost()
+            keeper = first.store.lease_keeper()
+            keeper.extend([active.lease.token], 0)
+            keeper.close()
             other = Agent("a", model=ScriptedModel(["All done."]), tools=[there.tool()])
-            async with AgentRuntime([other], store=store, mailbox=steady):
+            async with AgentRuntime([other], store=store, mailbox=config):
                 for items in await asyncio.gather(*reading):
                     events = [plain(item) for item in items]
                     assert not any(isinstance(event, ErrorEvent) for event in events)
