@@ -115,9 +115,14 @@ def test_cancelling_a_backend_without_abort_ends_the_run(store_in: StoreIn, tmp_
 
 
 def test_a_factory_without_validate_is_checked_by_what_it_builds() -> None:
+    endpoint = RemoteEndpoint(backend="fake", base_url="http://y")
+    port = BuildsPort(RootOnly())
+    port.validate(endpoint)
+    assert port.built == ["http://y"]
     factory = BuildsOnly(RootOnly())
     remote_runtime(factory, None)
-    assert set(factory.built) == {"http://x"}
+    # Once to validate the endpoint, once for its backend.
+    assert factory.built == ["http://x"] * 2
     with pytest.raises(InvalidSpec, match="built a NoneType, which has neither execute_root nor"):
         remote_runtime(BuildsOnly(None), None)
     with pytest.raises(InvalidInput, match=r"'fake'.*neither execute_root nor execute_delegate"):

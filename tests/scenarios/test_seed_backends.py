@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, RunRequest, RunResult, tool
+from awaken import Agent, AgentRuntime, RunResult, tool
 from awaken.contracts.backend_errors import (
     AgentNotFound,
     BackendExecutionFailed,
@@ -32,7 +32,7 @@ from awaken.contracts.lifecycle import (
     Termination,
 )
 from awaken.contracts.loop_state import REQUEST_OPTIONS
-from awaken.contracts.messages import Role, user
+from awaken.contracts.messages import Role
 from awaken.contracts.plugins import Block, ToolGateContext
 from awaken.contracts.runs import RunInput, RunRecord
 from awaken.contracts.specs import Timeout
@@ -284,26 +284,20 @@ NAMES = {"local": "near", "remote": "far"}
 
 @on_each_store
 @on_both_places
+@pytest.mark.parametrize("way", ["start", "queue", "resume"])
 def test_a_continued_run_names_the_session_and_the_request_of_its_current_turn(
-    store_in: StoreIn, place: str, tmp_path: Path
+    store_in: StoreIn, place: str, way: str, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
         async with started(place, store_in(tmp_path)) as rt:
-            first = RunRequest(
-                agent_id=NAMES[place],
-                thread_id="t",
-                messages=(user("hi"),),
-                session_id="s1",
-                transport_request_id="r1",
-            )
-            waiting = await (await rt.start(first)).result()
-            again = RunRequest(
-                thread_id="t",
-                messages=(user("Rome"),),
-                session_id="s2",
-                transport_request_id="r2",
-            )
-            done = await (await rt.start(again)).result()
+            first: Any = {"thread_id": "t", "session_id": "s1", "transport_request_id": "r1"}
+            then: Any = {"thread_id": "t", "session_id": "s2", "transport_request_id": "r2"}
+            waiting = await rt.run(NAMES[place], "hi", **first)
+            if way == "start":
+                done = await (await rt.start(None, "Rome", **then)).result()
+            else:
+                receipt = await rt.submit(None, "Rome", mode=way, **then)
+                done = await within(rt.wait(receipt.run_id))
             assert (done.run_id, done.status) == (waiting.run_id, RunStatus.DONE)
             record = await rt.get_run(done.run_id)
             assert (record.session_id, record.transport_request_id) == ("s2", "r2")
