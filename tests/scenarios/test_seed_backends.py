@@ -160,6 +160,7 @@ def test_an_error_of_a_backend_is_shown_in_its_own_words(
             parent = await rt.run("boss", "hi", thread_id="t")
             child = await child_of(rt, parent.run_id)
             assert child.termination == Failed(message=problem, code=code)
+            assert child.steps == 0
             assert f"(failed: {problem})" in (await answers(rt, "t"))[0]
 
     asyncio.run(scenario())
