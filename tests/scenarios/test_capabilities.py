@@ -131,6 +131,7 @@ def test_a_backend_that_lacks_everything_still_takes_a_plain_message() -> None:
 
 
 STOP = Stopped(reason=StoppedReason(code="max_rounds"))
+TIMED_OUT = Stopped(reason=StoppedReason(code="timeout", detail="10 ms"))
 
 
 @pytest.mark.parametrize(
@@ -140,8 +141,9 @@ STOP = Stopped(reason=StoppedReason(code="max_rounds"))
         (BehaviorRequested(), BackendRunStatus.COMPLETED, None),
         (Cancelled(), BackendRunStatus.CANCELLED, None),
         (Suspended(), BackendRunStatus.SUSPENDED, None),
-        (STOP, BackendRunStatus.FAILED, "stopped:max_rounds"),
-        (Blocked(reason="no"), BackendRunStatus.FAILED, "blocked:no"),
+        (STOP, BackendRunStatus.FAILED, "stopped: max_rounds"),
+        (TIMED_OUT, BackendRunStatus.FAILED, "stopped: timeout (10 ms)"),
+        (Blocked(reason="no"), BackendRunStatus.FAILED, "blocked: no"),
         (Failed(message="boom"), BackendRunStatus.FAILED, "boom"),
     ],
 )

@@ -204,7 +204,7 @@ BROKEN: dict[str, tuple[dict[str, Any], list[Any], type, str]] = {
         {"max_rounds": 1, "tools": [note]},
         [ToolCalls([("note", {"text": "x"})])],
         Stopped,
-        "failed: stopped:max_rounds",
+        "failed: stopped: max_rounds (1 rounds)",
     ),
     "blocked": (
         {"plugins": [Gate(refuse)], "tools": [note]},

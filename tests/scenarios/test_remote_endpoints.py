@@ -46,13 +46,13 @@ def test_what_a_backend_cannot_do_is_refused_by_name(feature: str) -> None:
     asyncio.run(scenario())
 
 
-def test_a_backend_that_remembers_nothing_cannot_go_on_but_can_be_cancelled() -> None:
+def test_a_run_of_a_backend_that_remembers_nothing_cannot_go_on_but_can_be_cancelled() -> None:
     async def scenario() -> None:
         backend = FakeBackend(waits(BackendRunStatus.WAITING_INPUT), can=STATELESS)
         async with remote_runtime(backend, None) as rt:
             waiting = await rt.run("far", "hi", thread_id="t")
             with pytest.raises(UnsupportedFeature) as refused:
-                await rt.run("far", "more", thread_id="t")
+                await rt.run("far", "more", thread_id="t", continue_run_id=waiting.run_id)
             assert refused.value.features == "continuation"
             assert await rt.cancel(waiting.run_id)
             assert (await ended(rt, waiting.run_id)).termination == Cancelled(cause="user")
@@ -158,15 +158,12 @@ def test_what_would_do_nothing_beside_an_endpoint_is_refused_by_name(fields: Any
 
 
 def test_what_is_no_backend_is_refused_with_what_it_lacks() -> None:
-    class Half:
+    class Idle:
         def capabilities(self) -> BackendCapabilities:
             return BackendCapabilities()
 
-        async def execute_root(self, request: object) -> object:
-            return request
-
-    with pytest.raises(InvalidInput, match=r"'far' .*Half .*lacks execute_delegate, abort"):
-        Backends({"far": Half()}, SystemClock())  # type: ignore[dict-item]
+    with pytest.raises(InvalidInput, match=r"'far' .*Idle .*neither execute_root nor execute_del"):
+        Backends({"far": Idle()}, SystemClock())  # type: ignore[dict-item]
 
 
 def test_a_backend_that_cannot_be_closed_does_not_keep_the_others_open(

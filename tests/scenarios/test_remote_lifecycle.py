@@ -178,7 +178,7 @@ def test_a_run_that_goes_on_finds_what_was_kept_for_it() -> None:
 ENDS: dict[str, tuple[Turn, Termination, str, str]] = {
     "an error of the other side": (
         RemoteUnreachable(problem="no route"),
-        Failed(message="remote error: no route", code="remote_unreachable"),
+        Failed(message="no route", code="remote_unreachable"),
         "failed",
         "error",
     ),

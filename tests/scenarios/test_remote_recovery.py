@@ -12,7 +12,7 @@ from awaken.contracts.backend_requests import RemoteTarget
 from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import RunFinish
-from awaken.contracts.lifecycle import Blocked, Cancelled, NaturalEnd, RunStatus
+from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, NaturalEnd, RunStatus
 from awaken.contracts.messages import Role, ToolCall
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import ToolGateContext
@@ -392,6 +392,35 @@ def test_an_answer_that_is_written_is_not_asked_for_again(stores_of: Any, tmp_pa
                 "status_reason": "natural",
                 "output": {"text": "once"},
             }
+
+    asyncio.run(scenario())
+
+
+@on_shared_stores
+def test_what_a_backend_has_said_of_its_end_outlives_the_process(
+    stores_of: Any, tmp_path: Path
+) -> None:
+    async def hook(_: Any) -> None:
+        return None
+
+    async def scenario() -> None:
+        first, second = stores_of(tmp_path)
+        mortal = Mortal(first)
+        mortal.dies_with = has_answer
+        late = Failed(message="polling took too long", code="remote_unfinished")
+        turn = said("so far", status=BackendRunStatus.TIMEOUT, termination=late, steps=4)
+        remote = far(plugins=[Hooks({Phase.RUN_END: hook})])
+        async with dying(process(FakeBackend(turn), mortal, remote=remote)) as rt:
+            with suppress(AwakenError):
+                await (await rt.start("far", "hi", thread_id="t", run_id_hint="r")).result()
+        async with process(FakeBackend(), second, remote=remote) as rt:
+            done = await ended(rt, "r")
+            assert (done.termination, done.steps, done.final_output) == (late, 4, "so far")
+            assert done.backend_status is BackendRunStatus.TIMEOUT
+            finish = (await rt.store.list_events("t"))[-1].event
+            assert isinstance(finish, RunFinish)
+            assert finish.result is not None
+            assert finish.result["status"] == finish.result["status_reason"] == "timeout"
 
     asyncio.run(scenario())
 

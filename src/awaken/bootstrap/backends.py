@@ -11,12 +11,11 @@ from awaken.contracts.clock import Clock
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.remote_registries import RemoteRegistry
 from awaken.contracts.specs import RemoteEndpoint
+from awaken.runtime.resolution.backends import complete_backend, complete_factory
 
 from .registries import named
 
 logger = logging.getLogger(__name__)
-
-_METHODS = ("capabilities", "execute_root", "execute_delegate", "abort")
 
 AnyBackend = ExecutionBackend | ExecutionBackendFactory
 
@@ -92,17 +91,18 @@ def _guard() -> Any:
 
 
 def _checked(backends: Mapping[str, AnyBackend]) -> dict[str, AnyBackend]:
-    for name, backend in named("backends", backends).items():
-        what, kind = f"backend '{name}'", type(backend).__name__
-        if isinstance(backend, type):
-            problem = f"{backend.__name__} is a class; pass what it makes"
+    found: dict[str, AnyBackend] = {}
+    for name, given in named("backends", backends).items():
+        what, kind = f"backend '{name}'", type(given).__name__
+        if isinstance(given, type):
+            problem = f"{given.__name__} is a class; pass what it makes"
             raise InvalidInput(what=what, problem=problem)
-        if isinstance(backend, ExecutionBackendFactory):
-            continue
-        if missing := [it for it in _METHODS if not callable(getattr(backend, it, None))]:
+        backend = complete_backend(given) or complete_factory(given)
+        if backend is None:
             problem = (
-                f"a {kind} is no ExecutionBackend, it lacks {', '.join(missing)}; nor is it an "
-                "ExecutionBackendFactory (validate, build, close)"
+                f"a {kind} is no ExecutionBackend, it has neither execute_root nor "
+                "execute_delegate; nor is it an ExecutionBackendFactory, it has no build"
             )
             raise InvalidInput(what=what, problem=problem)
-    return dict(backends)
+        found[name] = backend
+    return found

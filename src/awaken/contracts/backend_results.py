@@ -67,7 +67,7 @@ _DONE_REASONS = {
 
 
 def backend_status(termination: Termination) -> tuple[BackendRunStatus, str | None]:
-    """How a termination looks to whoever delegated the run."""
+    """How a termination looks to whoever delegated the run, and what is to be said about it."""
     match termination:
         case Cancelled():
             return BackendRunStatus.CANCELLED, None
@@ -75,10 +75,11 @@ def backend_status(termination: Termination) -> tuple[BackendRunStatus, str | No
             return BackendRunStatus.SUSPENDED, None
         case Failed(message=message):
             return BackendRunStatus.FAILED, message
-        case Stopped(reason=reason) if reason.code == "timeout":
-            return BackendRunStatus.TIMEOUT, None
-        case Stopped() | Blocked():
-            return BackendRunStatus.FAILED, reason_text(termination)
+        case Stopped(reason=reason):
+            detail = f" ({reason.detail})" if reason.detail else ""
+            return BackendRunStatus.FAILED, f"stopped: {reason.code}{detail}"
+        case Blocked(reason=reason):
+            return BackendRunStatus.FAILED, f"blocked: {reason}"
         case _:
             return BackendRunStatus.COMPLETED, None
 
@@ -119,7 +120,9 @@ class BackendRunResult(Record, frozen=True, kw_only=True):
     """Takes the place of the reason that the status stands for."""
     response: str = ""
     output: BackendRunOutput = BackendRunOutput()
-    steps: int = 0
+    """Its text, also an empty one, is the answer in the place of `response`."""
+    steps: int = 1
+    """How many steps this turn took there."""
     usage: TokenUsage = TokenUsage()
     tickets: tuple[Ticket, ...] = ()
     is_work_left: bool = False
@@ -133,4 +136,4 @@ class BackendRunResult(Record, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """The answer."""
-        return self.output.text or self.response
+        return self.response if self.output.text is None else self.output.text

@@ -3,6 +3,7 @@
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
+from .backend_errors import BackendExecutionFailed
 from .backend_requests import (
     BackendAbortRequest,
     BackendDelegateContinuation,
@@ -159,24 +160,33 @@ class ExecutionBackend(Protocol):
 
     A backend says what it can do before a run is admitted, and is never asked for more. Everything
     it waits for must let cancellation pass. What it raises ends the run as failed; the errors of
-    `backend_errors` say why in a way that programs can read.
+    `backend_errors` say why in a way that programs can read. What a backend leaves out is as it is
+    here, also when it does not subclass this.
     """
 
     def capabilities(self) -> BackendCapabilities:
-        """What the backend can do; read before a run is admitted."""
-        ...
+        """What the backend can do; read before a run is admitted. By default the least."""
+        return BackendCapabilities.remote_stateless_text()
 
     async def execute_root(self, request: BackendRootRunRequest) -> BackendRunResult:
-        """Execute a run that somebody asked for, to its end or until it waits."""
-        ...
+        """Execute a run that was asked for from outside, to its end or until it waits.
+
+        Raises:
+            ExecutionBackendError: The run fails; by default because it cannot be executed at all.
+        """
+        raise BackendExecutionFailed(problem="backend does not support root execution")
 
     async def execute_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
-        """Execute a run that another run asked for, to its end or until it waits."""
-        ...
+        """Execute a run that another run asked for, to its end or until it waits.
+
+        Raises:
+            ExecutionBackendError: The run fails; by default because it cannot be executed at all.
+        """
+        raise BackendExecutionFailed(problem="backend does not support delegated execution")
 
     async def abort(self, request: BackendAbortRequest) -> None:
         """Stop at the other side what a run had started there; nothing there is no error."""
-        ...
+        return
 
 
 @runtime_checkable
@@ -184,12 +194,12 @@ class ExecutionBackendFactory(Protocol):
     """Makes backends for the endpoints that agents name."""
 
     def validate(self, endpoint: RemoteEndpoint) -> None:
-        """Check an endpoint without asking anybody.
+        """Check an endpoint without asking anybody; by default by building its backend.
 
         Raises:
             InvalidBackendConfig: It cannot be used; says why.
         """
-        ...
+        self.build(endpoint)
 
     def build(self, endpoint: RemoteEndpoint) -> ExecutionBackend:
         """Make the backend of a validated endpoint.
@@ -201,4 +211,4 @@ class ExecutionBackendFactory(Protocol):
 
     async def close(self) -> None:
         """Let go of connections and processes of every backend that was made."""
-        ...
+        return

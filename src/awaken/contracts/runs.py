@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from .backend_results import BackendRunStatus
 from .budgets import Budget
 from .errors import InvalidResume
 from .identity import Adapter, RunIdentity, RunMode, RunOrigin
@@ -39,6 +40,7 @@ class Waiting(Record, frozen=True, kw_only=True):
     reason: WaitingReason
     ticket_ids: tuple[str, ...] = ()
     since_dispatch_id: str | None = None
+    """The dispatch whose delivery it waits since; None when the turn was not queued."""
     message: str | None = None
     """Why it waits, as a word."""
     question: str | None = None
@@ -82,8 +84,11 @@ class RunRecord(Record, frozen=True, kw_only=True):
     input: RunInput = RunInput()
     waiting: Waiting | None = None
     termination: Termination | None = None
+    backend_status: BackendRunStatus | None = None
+    """How the remote backend that executes it says it went, at its end or when it began to wait."""
     final_output: str | None = None
     steps: int = 0
+    """Its steps so far; of one that executes elsewhere, those that the other side has counted."""
     usage: TokenUsage = TokenUsage()
     bookmark: StoredValue | None = None
     """Where in a step the run is, in the runtime's own form, for whoever takes it over."""

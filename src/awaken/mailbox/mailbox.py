@@ -263,8 +263,14 @@ class Mailbox:
 
     async def _resume(self, request: RunRequest, delivery: Delivery) -> SubmitReceipt:
         run = await self._run_to_resume(request)
-        kept = {name: getattr(run, name) for name in _KEPT}
-        wanted = msgspec.structs.replace(request, continue_run_id=run.run_id, **kept)
+        wanted = msgspec.structs.replace(
+            request,
+            continue_run_id=run.run_id,
+            run_mode=run.run_mode,
+            adapter=run.adapter,
+            session_id=request.session_id or run.session_id,
+            transport_request_id=request.transport_request_id or run.transport_request_id,
+        )
         dispatch = await self._dispatch(wanted, delivery)
         if request.decisions:
             return await self._resume_decided(run, dispatch)
@@ -298,7 +304,3 @@ class Mailbox:
         if run is None or run.thread_id != thread_id:
             raise UnknownRun(run_id=run_id)
         return run
-
-
-_KEPT = ("run_mode", "adapter", "session_id", "transport_request_id")
-"""How the run was begun, which whoever continues it does not change."""

@@ -75,6 +75,16 @@ class ActiveRun:
             self._outcome = asyncio.get_running_loop().create_future()
         return self._outcome
 
+    async def result(self) -> RunResult:
+        """Wait for what the run comes to; its thread is free when this returns or raises."""
+        outcome = self.outcome()
+        try:
+            return await asyncio.shield(outcome)
+        finally:
+            # A run that is over leaves its slot in the next turn of the loop.
+            if outcome.done():
+                await self.released.wait()
+
     def end(self, outcome: RunResult | BaseException) -> None:
         """Tell those who wait what the run came to."""
         if self._outcome is None or self._outcome.done():

@@ -9,7 +9,6 @@ from functools import partial
 
 import msgspec
 
-from awaken.contracts.backends import check_root_request
 from awaken.contracts.budgets import RUN_LEDGER
 from awaken.contracts.errors import (
     AwakenError,
@@ -17,7 +16,7 @@ from awaken.contracts.errors import (
     ThreadBusy,
     VersionConflict,
 )
-from awaken.contracts.identity import RunIdentity, present
+from awaken.contracts.identity import present
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.loop_state import (
     ACTIVE_AGENT,
@@ -36,6 +35,7 @@ from awaken.contracts.threads import Thread
 from awaken.contracts.transcript import Transcript
 
 from .bookmark import read_bookmark
+from .going_on import check_backend, identity_of, known_record
 from .inbox import Inbox
 from .journal import Journal
 from .plugin_host.input_screens import (
@@ -164,6 +164,7 @@ class Admission:
             ThreadBusy: Another run of the thread has not ended.
             VersionConflict: The thread has gone on from where the request expects it.
             UnsupportedFeature: The agent's backend cannot serve the request.
+            CannotGoOn: It cannot go on with the run that waits; a new one could begin.
             UnknownTicket: A decision names no ticket of the run.
             AlreadySaid: The thread has everything that the request says.
         """
@@ -181,9 +182,7 @@ class Admission:
         if request.dispatch_id is None and request.frontend_tools:
             # What was queued was checked then; by now it can only be left out.
             check_frontend_tools(agent, request.frontend_tools)
-        # A run that is recovered needs nothing of its backend that it did not need before.
-        continues = previous is not None and previous.status is not RunStatus.RUNNING
-        check_root_request(agent.backend.capabilities(), agent_id, request, continues=continues)
+        check_backend(agent.backend.capabilities(), agent_id, request, previous)
         request = _brought(request, checkout, previous, agent)
         run_id = previous.run_id if previous else await self._fresh_run_id(request, thread_id)
         unfinished = checkout.open_run
@@ -252,7 +251,7 @@ class Admission:
         run_id: str,
     ) -> Run:
         pinned, agent = resolved
-        record = _known_record(request, previous) if previous else None
+        record = known_record(request, previous) if previous else None
         record = record or self._new_record(request, checkout, agent, pinned, run_id)
         request = look_at_options(agent.env, request)
         state = _restored(request, checkout, agent, previous)
@@ -260,7 +259,7 @@ class Admission:
         feed, stats, messages = EventFeed(), _stats(state, record), Transcript(checkout.messages)
         answer, open_calls = latest_turn(messages)
         run = Run(
-            identity=_identity(request, record, agent.spec.id),
+            identity=identity_of(request, record, agent.spec.id),
             record=record,
             agent=add_session_tools(
                 agent.with_frontend_tools(request.frontend_tools).with_output(
@@ -388,32 +387,6 @@ def _brought(
     if said is not None and not request.decisions and not is_recovered:
         raise already_said(checkout.thread.id, said)
     return request
-
-
-def _identity(request: RunRequest, record: RunRecord, agent_id: str) -> RunIdentity:
-    return RunIdentity(
-        thread_id=record.thread_id,
-        run_id=record.run_id,
-        agent_id=record.agent_id,
-        active_agent_id=agent_id if agent_id != record.agent_id else None,
-        parent_thread_id=record.parent_thread_id,
-        parent_run_id=record.parent_run_id,
-        parent_tool_call_id=record.parent_tool_call_id,
-        dispatch_id=present(request.dispatch_id),
-        session_id=present(request.session_id),
-        transport_request_id=present(request.transport_request_id),
-        tenant_id=record.tenant_id,
-        user_id=record.user_id,
-        origin=record.origin,
-        run_mode=request.run_mode,
-        adapter=request.adapter,
-    )
-
-
-def _known_record(request: RunRequest, previous: RunRecord) -> RunRecord:
-    """The record as it is; it names the dispatch whose input the run has taken in."""
-    dispatch_id = present(request.dispatch_id)
-    return msgspec.structs.replace(previous, dispatch_id=dispatch_id) if dispatch_id else previous
 
 
 def _restored(

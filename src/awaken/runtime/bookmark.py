@@ -7,10 +7,12 @@ the run over neither repeats nor forgets any of it.
 
 import msgspec
 
+from awaken.contracts.backend_results import BackendRunStatus
 from awaken.contracts.lifecycle import Termination
 from awaken.contracts.messages import ToolCall
 from awaken.contracts.phases import Phase
 from awaken.contracts.record import Record
+from awaken.contracts.runs import Waiting
 from awaken.contracts.state import StoredValue
 from awaken.contracts.suspension import Question, ToolCallResume
 from awaken.contracts.tool_results import ToolResult
@@ -33,6 +35,15 @@ class Answered(Record, frozen=True, kw_only=True):
 
     is_cut: bool = False
     dropped_calls: tuple[str, ...] = ()
+
+
+class RemoteEnd(Record, frozen=True, kw_only=True):
+    """How a turn at a remote backend ended; what it gave back is in the state."""
+
+    status: BackendRunStatus
+    reason: str
+    termination: Termination
+    waiting: Waiting | None = None
 
 
 class Bookmark(Record, frozen=True, kw_only=True):
@@ -61,6 +72,8 @@ class Bookmark(Record, frozen=True, kw_only=True):
     """How a plugin, or the way out, has ended the run already."""
     is_remote: bool = False
     """Whether it executes at another side, where something may be under way."""
+    remote_end: RemoteEnd | None = None
+    """How its turn there ended."""
 
 
 _decode = msgspec.json.Decoder(Bookmark).decode

@@ -10,6 +10,7 @@ from functools import partial
 
 import msgspec
 
+from awaken.contracts.backend_results import backend_status
 from awaken.contracts.content import text_of
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import ErrorEvent, RunFinish, StateSnapshot, StepEnd
@@ -22,6 +23,7 @@ from awaken.contracts.lifecycle import (
     reason_text,
 )
 from awaken.contracts.loop_state import (
+    BACKEND_OUTPUT,
     RUN_LIFECYCLE,
     STOP_STATS,
     CompleteStep,
@@ -36,10 +38,11 @@ from awaken.contracts.storage import CancelWanted, OutboxEntry
 from awaken.contracts.tasks import BACKGROUND_TASKS
 
 from .awaiting import see_tasks_end, tasks_to_wait_for
+from .bookmark import RemoteEnd
 from .contexts import phase_context
 from .orders import orders_at_end, orders_at_rest
 from .phases.runner import has_work, run_phase
-from .run import RemoteEnd, Run
+from .run import Run
 from .run_log import log_end
 from .showing import block_events
 from .spending.ledgers import close_accounts, counts_time
@@ -103,9 +106,15 @@ async def _waiting_state(run: Run, termination: Termination) -> Waiting | None:
         if run.remote_end is not None and run.remote_end.waiting is not None:
             return run.remote_end.waiting
         tickets = tuple(ticket.ticket_id for ticket in run.tickets.values())
-        return Waiting(reason=WaitingReason.TOOL_PERMISSION, ticket_ids=tickets)
+        return Waiting(
+            reason=WaitingReason.TOOL_PERMISSION,
+            ticket_ids=tickets,
+            since_dispatch_id=run.identity.dispatch_id,
+        )
     if isinstance(termination, NaturalEnd) and await tasks_to_wait_for(run):
-        return Waiting(reason=WaitingReason.BACKGROUND_TASKS)
+        return Waiting(
+            reason=WaitingReason.BACKGROUND_TASKS, since_dispatch_id=run.identity.dispatch_id
+        )
     return None
 
 
@@ -126,6 +135,9 @@ def _answer_everything(run: Run, termination: Termination, *, is_waiting: bool) 
         close_tickets(run, reason_text(termination))
         interrupt(run, tuple(run.open_calls.values()), _interruption(termination))
     if run.is_step_open:
+        if run.agent.spec.endpoint is not None:
+            # Nothing came back that would tell of steps there.
+            run.step -= 1
         end_step(run)
     if not is_waiting:
         run.take_in_news()
@@ -205,8 +217,8 @@ async def _write_last(run: Run, termination: Termination, waiting: Waiting | Non
         "status": status.value,
         "status_reason": _reason(termination, waiting),
     }
-    if run.remote_end is not None:
-        result |= _remote_result(run.remote_end)
+    if run.agent.spec.endpoint is not None:
+        result |= _remote_result(run, termination)
     _announce_state(run)
     finish = RunFinish(
         thread_id=run.identity.thread_id,
@@ -237,9 +249,22 @@ def _reason(termination: Termination, waiting: Waiting | None) -> str:
     return waiting.message or reason_text(termination)
 
 
-def _remote_result(end: RemoteEnd) -> dict[str, object]:
-    shown: dict[str, object] = {"status": end.label, "status_reason": end.reason}
-    return shown if end.output.is_empty else {**shown, "output": msgspec.to_builtins(end.output)}
+def _remote_result(run: Run, termination: Termination) -> dict[str, object]:
+    """How a run that executes elsewhere ended: as the other side says, unless it was stopped."""
+    end, output = run.remote_end, None
+    if end is None or end.termination != termination:
+        status, _ = backend_status(termination)
+        reason = reason_text(termination)
+        end = run.remote_end = RemoteEnd(status=status, reason=reason, termination=termination)
+    else:
+        output = run.state.get(BACKEND_OUTPUT)
+    shown: dict[str, object] = {
+        "status": end.status.label(termination),
+        "status_reason": end.reason,
+    }
+    if output is None or output.is_empty:
+        return shown
+    return {**shown, "output": msgspec.to_builtins(output)}
 
 
 def _orders(run: Run, ended: Termination | None) -> list[OutboxEntry]:

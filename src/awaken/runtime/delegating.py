@@ -13,7 +13,7 @@ from awaken.contracts.backend_results import (
     BackendRunStatus,
     backend_status,
 )
-from awaken.contracts.lifecycle import Suspended
+from awaken.contracts.lifecycle import Suspended, Termination, reason_text
 from awaken.contracts.loop_state import BACKEND_OUTPUT
 from awaken.contracts.runs import RunRecord, WaitingReason
 from awaken.contracts.sub_runs import Delegation
@@ -66,7 +66,7 @@ async def _result(run: Run, record: RunRecord) -> BackendRunResult:
         tickets = await run.store.list_tickets(record.thread_id)
     else:
         assert record.termination is not None
-        status, message = backend_status(record.termination)
+        status, message = _ended_status(record.termination, record.backend_status)
     return BackendRunResult(
         agent_id=record.active_agent_id or record.agent_id,
         run_id=record.run_id,
@@ -91,6 +91,17 @@ async def _output(run: Run, record: RunRecord) -> BackendRunOutput:
         if stored is not None:
             return BACKEND_OUTPUT.decode(stored)
     return BackendRunOutput(text=record.final_output)
+
+
+def _ended_status(
+    termination: Termination, said: BackendRunStatus | None
+) -> tuple[BackendRunStatus, str | None]:
+    """How a child ended: as its backend has said, else as its termination is seen."""
+    status, message = backend_status(termination)
+    if said is None or said is status:
+        return status, message
+    is_failed = said is BackendRunStatus.FAILED
+    return said, message or reason_text(termination) if is_failed else None
 
 
 def _waiting_status(record: RunRecord) -> BackendRunStatus:

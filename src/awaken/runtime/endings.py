@@ -12,6 +12,9 @@ from .forced_end import Ending, forced_end, never_begun
 from .run import Services
 from .run_log import log_end
 
+SUPERSEDED = Cancelled(cause="superseded")
+"""How a run ends that waits, cannot go on, and gives way to a new message."""
+
 
 class Endings:
     """Commits forced ends."""

@@ -47,8 +47,9 @@ from .delivery import (
     continuation,
     delivery_of,
 )
-from .endings import Endings
+from .endings import SUPERSEDED
 from .execution import Execution
+from .going_on import CannotGoOn
 from .handles import RunHandle
 from .latch import Latch
 from .leases import Lease, LeaseBook
@@ -85,8 +86,7 @@ class RunEngine:
         """What runs of this process have set going."""
         children = Children(self, self._execution.leases)
         self._execution.children = ChildRuns(children, self.tasks)
-        self.endings = Endings(store, services)
-        """Ends runs that nobody executes."""
+        self.endings = self._execution.endings
         self._going: set[asyncio.Task[bool]] = set()
         """Runs that are about to go on because of a decision."""
         self._deciding: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -158,15 +158,8 @@ class RunEngine:
             case End() as end:
                 ended = await self.endings.end_dispatch(dispatch, end)
                 return await recorded_result(ended, self.store, self.registry.snapshot())
-            case Deliver(request=request, decisions=decisions):
-                lease = Lease(dispatch.claim_token, dispatch_id=dispatch.dispatch_id)
-                try:
-                    active, _ = await self._execution.launch(
-                        request, lambda run: take_decisions(run, decisions), lease
-                    )
-                except AlreadySaid as said:
-                    return await self._pass_on(dispatch, said)
-                return await asyncio.shield(active.outcome())
+            case Deliver() as delivery:
+                return await self._deliver(dispatch, dispatch.claim_token, delivery)
             case RecoverFirst(request=request):
                 lease = Lease(dispatch.claim_token, dispatch_id=dispatch.dispatch_id, is_kept=True)
                 active, _ = await self._execution.launch(request, lambda _: None, lease)
@@ -176,6 +169,22 @@ class RunEngine:
                 token = dispatch.claim_token
                 await self.endings.end(dispatch.thread_id, termination, token=token)
                 return await self.execute(dispatch)
+
+    async def _deliver(self, dispatch: RunDispatch, token: str, delivery: Deliver) -> RunResult:
+        lease, decisions = Lease(token, dispatch_id=dispatch.dispatch_id), delivery.decisions
+        try:
+            active, _ = await self._execution.launch(
+                delivery.request, lambda run: take_decisions(run, decisions), lease
+            )
+        except AlreadySaid as said:
+            return await self._pass_on(dispatch, said)
+        except CannotGoOn:
+            if dispatch.request.continue_run_id:
+                raise
+            # It gives way to the message, with which a new run begins.
+            await self.endings.end(dispatch.thread_id, SUPERSEDED, token=token)
+            return await self.execute(dispatch)
+        return await asyncio.shield(active.outcome())
 
     async def _pass_on(self, dispatch: RunDispatch, said: AlreadySaid) -> RunResult:
         """End a dispatch whose input another run has taken in; whoever waits hears of that run."""
@@ -369,10 +378,7 @@ class RunEngine:
         """
         active = self.active.of_run(run_id)
         if active is not None:
-            result = await asyncio.shield(active.outcome())
-            # Its task may just have ended: whoever was waited for leaves its thread free.
-            await active.released.wait()
-            return result
+            return await active.result()
         record = await self.store.load_run(run_id)
         if record is None:
             raise UnknownRun(run_id=run_id)

@@ -18,6 +18,8 @@ from .active_runs import ActiveRun, ActiveRuns
 from .admission import Admission
 from .backend_calls import delegate_request, root_request
 from .cancellation import TaskCancels
+from .endings import SUPERSEDED, Endings
+from .going_on import CannotGoOn
 from .leases import Lease, LeaseBook, RunHandedOver, RuntimeClosing
 from .remote import execute_remote_root_lifecycle
 from .results import executed_result
@@ -33,7 +35,7 @@ logger = logging.getLogger(__name__)
 class Execution:
     """Executes requests in a thread's slot, under a lease where others could take the thread."""
 
-    __slots__ = ("_services", "_store", "active", "admission", "children", "leases")
+    __slots__ = ("_services", "_store", "active", "admission", "children", "endings", "leases")
 
     def __init__(
         self, store: Store, services: Services, admission: Admission, leases: LeaseBook | None
@@ -44,6 +46,8 @@ class Execution:
         self._services = services
         # What nobody else can see need not be held against anybody.
         self.leases = leases if leases is not None and store.is_shared else None
+        self.endings = Endings(store, services)
+        """Ends runs that nobody executes."""
         self.children: ChildStarter | None = None
         """Starts what the calls of runs set going."""
 
@@ -116,7 +120,7 @@ class Execution:
         await self.active.brief_over(thread_id)
         active = self.active.reserve(thread_id, is_brief=request.is_quiet)
         try:
-            run = await self.admission.prepare(request, active.thread_id)
+            run = await self._prepared(request, active.thread_id)
             run.children = self.children
             if lease is None and self.leases is not None:
                 lease = self.leases.open(active.thread_id)
@@ -127,6 +131,19 @@ class Execution:
             self.active.release(active)
             raise
         return active, run
+
+    async def _prepared(self, request: RunRequest, thread_id: str) -> Run:
+        """The run of a request; one that waits and cannot go on gives way to a new message."""
+        try:
+            return await self.admission.prepare(request, thread_id)
+        except CannotGoOn:
+            if request.continue_run_id:
+                raise
+        try:
+            await self.endings.end(thread_id, SUPERSEDED)
+        except ThreadClaimed as error:
+            raise ThreadBusy(thread_id=thread_id, run_id=error.worker_id) from error
+        return await self.admission.prepare(request, thread_id)
 
     def _have_watched(self, active: ActiveRun, run: Run) -> None:
         """Have the run's lease renewed from when it is taken."""

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.backend_requests import REMOTE_TARGETS
+from awaken.contracts.backend_results import backend_status
 from awaken.contracts.clock import IdSource
 from awaken.contracts.dispatch import Release, RunDispatch
 from awaken.contracts.events import AgentEvent, RunFinish, RunStart, StepEnd, ToolCallDone
@@ -67,9 +68,14 @@ def forced_end(checkout: Checkout, ending: Ending) -> Commit | None:
         events.insert(0, _start(record))
     elif mark.is_step_open:
         events.append(StepEnd())
-    response = answer.text if answer is not None else ""
-    ended = _ended(msgspec.structs.replace(record, steps=step), response, ending)
     is_remote = mark.is_remote or _has_targets(checkout, record.run_id)
+    response = answer.text if answer is not None else ""
+    if is_remote or record.backend_status is not None:
+        response = response if mark.remote_end is not None else ""
+        record = _stopped_there(record, mark, ending.termination)
+    else:
+        record = msgspec.structs.replace(record, steps=step)
+    ended = _ended(record, response, ending)
     held = _held(checkout, metadata, ending.ids)
     return _commit(
         checkout.thread,
@@ -81,6 +87,13 @@ def forced_end(checkout: Checkout, ending: Ending) -> Commit | None:
         events=(*events, _finish(ended, response, ending.termination)),
         outbox=tuple(orders_at_end(ended, may_have_children=True, is_remote=is_remote)),
     )
+
+
+def _stopped_there(record: RunRecord, mark: Bookmark, termination: Termination) -> RunRecord:
+    """The record of a run that executes elsewhere; a turn that is cut off has counted no steps."""
+    steps = record.steps if mark.is_step_open else max(mark.step, record.steps)
+    status, _ = backend_status(termination)
+    return msgspec.structs.replace(record, steps=steps, backend_status=status)
 
 
 def _has_targets(checkout: Checkout, run_id: str) -> bool:
@@ -213,13 +226,14 @@ def _start(record: RunRecord) -> RunStart:
 
 
 def _finish(record: RunRecord, response: str, termination: Termination) -> RunFinish:
+    label = record.backend_status and record.backend_status.label(termination)
     return RunFinish(
         thread_id=record.thread_id,
         run_id=record.run_id,
         identity=record.identity,
         result={
             "response": response,
-            "status": record.status.value,
+            "status": label or record.status.value,
             "status_reason": reason_text(termination),
         },
         termination=termination,

@@ -1,6 +1,5 @@
 """What a caller holds of a run that was started."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from awaken.contracts.events import AgentEvent
@@ -40,9 +39,8 @@ class RunHandle:
         return self._run.identity.thread_id
 
     async def result(self) -> RunResult:
-        """Wait until the run ends or waits for a decision."""
-        assert self._active.task is not None
-        return await asyncio.shield(self._active.task)
+        """Wait until the run ends or waits for a decision; its thread is free then."""
+        return await self._active.result()
 
     async def events(self) -> AsyncGenerator[AgentEvent, None]:
         """Yield the run's events from its start: the log first, then what happens now.

@@ -76,6 +76,7 @@ def _restore_progress(run: Run, mark: Bookmark) -> None:
     run.output_retries = mark.output_retries
     run.passed, run.hooked, run.owed = mark.passed, mark.hooked, mark.owed
     run.verdict, run.ended_before = mark.verdict, mark.termination
+    run.remote_end = mark.remote_end
     if mark.written:
         # Newer than the state that the lost calls ran on, older than any they are run on again.
         run.batch_base = 0

@@ -10,7 +10,11 @@ from functools import partial
 
 import msgspec
 
-from awaken.contracts.backend_errors import RemoteError
+from awaken.contracts.backend_errors import (
+    BackendExecutionFailed,
+    ExecutionBackendError,
+    RemoteError,
+)
 from awaken.contracts.backend_results import (
     BackendRunOutput,
     BackendRunResult,
@@ -35,15 +39,16 @@ from awaken.contracts.lifecycle import (
     Termination,
 )
 from awaken.contracts.loop_state import BACKEND_OUTPUT
-from awaken.contracts.messages import Message, Role, as_blocks
+from awaken.contracts.messages import Message, MessageMetadata, Role, as_blocks
 from awaken.contracts.runs import Waiting, WaitingReason
 from awaken.redaction import describe_error, loggable_error, without_secrets
 
 from .aborting import abort_later, abort_now, order_abort
 from .backend_calls import delegate_request, root_request
+from .bookmark import RemoteEnd
 from .closing import end_step
 from .remote_questions import Questions
-from .run import RemoteEnd, Run
+from .run import Run
 from .screening import screened_answer
 from .watching import watched_loop
 
@@ -72,6 +77,11 @@ async def execute_remote_root_lifecycle(run: Run) -> BackendRunResult:
     """
     # Nobody there can hear what is sent meanwhile: it is queued, or refused.
     run.inbox.close()
+    # What an earlier turn has said is no answer of this one.
+    if run.remote_end is not None:
+        run.response = run.state.get(BACKEND_OUTPUT).text or ""
+    elif run.verdict is None:
+        run.response = ""
     forget = run.token.on_cancel(partial(abort_later, run))
 
     async def turn(run: Run) -> Termination:
@@ -80,16 +90,15 @@ async def execute_remote_root_lifecycle(run: Run) -> BackendRunResult:
 
     termination = await watched_loop(run, turn)
     status, message = backend_status(termination)
-    end = run.remote_end
     return BackendRunResult(
         agent_id=run.identity.agent_id,
         run_id=run.identity.run_id,
         thread_id=run.identity.thread_id,
-        status=BackendRunStatus(end.label) if end and end.waiting else status,
+        status=run.record.backend_status or status,
         termination=termination,
         message=message,
         response=run.response,
-        output=end.output if end is not None else BackendRunOutput(text=run.response or None),
+        output=run.state.get(BACKEND_OUTPUT),
         steps=run.record.steps,
         usage=run.usage,
     )
@@ -99,8 +108,6 @@ async def _turn(run: Run) -> Termination:
     """One turn at the backend; a turn whose end another process has written is over."""
     # A plugin's word is final, and so is a cancellation that it has swallowed.
     if (ended := run.ending or run.verdict) is not None:
-        if ended == run.verdict:
-            run.remote_end = _known_end(run, ended)
         return ended
     if not run.is_step_open:
         run.begin_step()
@@ -115,7 +122,7 @@ async def _turn(run: Run) -> Termination:
     except StorageError:
         raise
     except AwakenError as error:
-        text = without_secrets(str(error))
+        text = without_secrets(_told(error))
         result = _failed(run, Failed(message=text, code=error.code), text)
         is_left = isinstance(error, RemoteError) and error.is_work_left
         result = msgspec.structs.replace(result, is_work_left=is_left)
@@ -136,10 +143,23 @@ async def _executed(run: Run) -> BackendRunResult:
     capabilities = backend.capabilities()
     decisions = Questions(run)
     if run.identity.origin is not RunOrigin.SUBAGENT:
-        return await backend.execute_root(root_request(run, capabilities, decisions))
+        return _checked(await backend.execute_root(root_request(run, capabilities, decisions)))
     request = delegate_request(run, capabilities, decisions)
     check_delegate_request(capabilities, request)
-    return await backend.execute_delegate(request)
+    return _checked(await backend.execute_delegate(request))
+
+
+def _checked(result: object) -> BackendRunResult:
+    if not isinstance(result, BackendRunResult):
+        problem = f"the backend gave back a {type(result).__name__}, and no BackendRunResult"
+        raise BackendExecutionFailed(problem=problem)
+    return result
+
+
+def _told(error: AwakenError) -> str:
+    """What the other side, or the way to it, has said; the code says what kind of error it is."""
+    told = getattr(error, "problem", None) if isinstance(error, ExecutionBackendError) else None
+    return told if isinstance(told, str) and told else str(error)
 
 
 def _stopped_by_gate(run: Run) -> BackendRunResult | None:
@@ -155,26 +175,35 @@ def _failed(run: Run, termination: Termination, message: str | None) -> BackendR
         status=BackendRunStatus.FAILED,
         termination=termination,
         message=message,
+        steps=0,
     )
 
 
 def _agreed(result: BackendRunResult) -> BackendRunResult:
-    """The result with a status and a termination that say the same; the status counts."""
+    """The result with a termination that does not contradict its status.
+
+    What a run waits for is no end, and what did not succeed never ends well. Apart from that the
+    backend's own termination stands, whatever its status is.
+    """
     status, ended = result.status, result.termination
+    if status.is_waiting:
+        ended = Suspended()
+    elif status is not BackendRunStatus.COMPLETED and isinstance(ended, _NOT_FAILED):
+        ended = _end_of(status, result.message)
+    return msgspec.structs.replace(result, termination=ended)
+
+
+_NOT_FAILED = (NaturalEnd, BehaviorRequested, Suspended)
+
+
+def _end_of(status: BackendRunStatus, message: str | None) -> Termination:
     match status:
-        case BackendRunStatus.COMPLETED:
-            status = BackendRunStatus.SUSPENDED if isinstance(ended, Suspended) else status
         case BackendRunStatus.TIMEOUT:
-            reason = StoppedReason(code="timeout", detail=result.message)
-            ended = ended if backend_status(ended)[0] is status else Stopped(reason=reason)
+            return Stopped(reason=StoppedReason(code="timeout", detail=message))
         case BackendRunStatus.CANCELLED:
-            ended = ended if isinstance(ended, Cancelled) else Cancelled(cause=REMOTE)
-        case BackendRunStatus.FAILED:
-            failed = Failed(message=result.message or "it failed", code="backend_error")
-            ended = ended if backend_status(ended)[0] is status else failed
+            return Cancelled(cause=REMOTE)
         case _:
-            ended = Suspended()
-    return msgspec.structs.replace(result, status=status, termination=ended)
+            return Failed(message=message or "it failed", code="backend_error")
 
 
 def _write(run: Run, result: BackendRunResult, duration_ms: int) -> None:
@@ -183,6 +212,8 @@ def _write(run: Run, result: BackendRunResult, duration_ms: int) -> None:
     if output.text is None and result.response:
         output = BackendRunOutput(text=result.response, artifacts=output.artifacts, raw=output.raw)
     text, output = _screened(run, result, output)
+    _count_steps(run, result)
+    run.response = text
     if text:
         run.show(TextDelta(delta=text))
         run.append(
@@ -199,9 +230,20 @@ def _write(run: Run, result: BackendRunResult, duration_ms: int) -> None:
         run.journal.announce(InferenceComplete(model=model, duration_ms=duration_ms))
     if output != run.state.get(BACKEND_OUTPUT):
         run.state.update(BACKEND_OUTPUT, output)
-    run.remote_end = _end(result, output)
+    run.remote_end = _end(run, result)
     run.is_step_over, run.verdict = True, result.termination
     end_step(run)
+
+
+def _count_steps(run: Run, result: BackendRunResult) -> None:
+    """Count what the other side has done in the place of the one step that was open here.
+
+    A turn after which the run waits counts at least once: what comes next is another one's input.
+    """
+    least = 1 if isinstance(result.termination, Suspended) else 0
+    run.step += max(result.steps, least) - 1
+    index = run.step - 1 if run.step else None
+    run.metadata = MessageMetadata(run_id=run.identity.run_id, step_index=index)
 
 
 def _screened(
@@ -224,23 +266,17 @@ def _look_at(run: Run, text: str) -> str:
     return WITHHELD if screened.tool_calls else screened.text
 
 
-def _end(result: BackendRunResult, output: BackendRunOutput) -> RemoteEnd:
+def _end(run: Run, result: BackendRunResult) -> RemoteEnd:
     termination = result.termination
     reason = result.status_reason or result.status.status_reason(termination)
     waiting = None
     if isinstance(termination, Suspended):
         kind = _WAITING.get(reason, WaitingReason.EXTERNAL_EVENT)
         question = (result.message or "")[:QUESTION_CHARS] or None
-        waiting = Waiting(reason=kind, message=reason, question=question)
-    label = result.status.label(termination)
-    return RemoteEnd(label=label, reason=reason, waiting=waiting, output=output)
-
-
-def _known_end(run: Run, verdict: Termination) -> RemoteEnd:
-    """How a turn ended whose end another process has written."""
-    status, _ = backend_status(verdict)
-    return RemoteEnd(
-        label=status.label(verdict),
-        reason=status.status_reason(verdict),
-        output=run.state.get(BACKEND_OUTPUT),
-    )
+        waiting = Waiting(
+            reason=kind,
+            since_dispatch_id=run.identity.dispatch_id,
+            message=reason,
+            question=question,
+        )
+    return RemoteEnd(status=result.status, reason=reason, termination=termination, waiting=waiting)

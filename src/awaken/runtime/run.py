@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from awaken.contracts.backend_results import BackendRunOutput
 from awaken.contracts.budgets import THREAD_LEDGER, Amount, Budget, OwnPrices, PriceList
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.content import ContentBlock, text_of
@@ -28,7 +27,6 @@ from awaken.contracts.loop_state import PENDING_MESSAGES, RUN_LIFECYCLE, End, St
 from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall
 from awaken.contracts.phases import Phase
 from awaken.contracts.profile import ProfileAccess, ProfileStore
-from awaken.contracts.record import Record
 from awaken.contracts.runs import RunRecord, RunRequest, Waiting
 from awaken.contracts.state import Clear, MutationBatch
 from awaken.contracts.storage import Commit, OutboxEntry, Store, StreamCheckpoint, ToolRecord
@@ -39,7 +37,7 @@ from awaken.contracts.tools import Tool
 from awaken.contracts.transcript import Transcript
 
 from .alarm import Alarm
-from .bookmark import Answered, Bookmark, Owed, stored_bookmark
+from .bookmark import Answered, Bookmark, Owed, RemoteEnd, stored_bookmark
 from .cancellation import CancellationToken, TaskCancels
 from .context.summaries import Compactor
 from .context.window import ContextWindow
@@ -78,15 +76,6 @@ class Services:
     """Told of every commit of a run once it is durable; they must not raise."""
     session_tools: dict[str, Callable[[], Sequence[Tool]]] = field(default_factory=dict)
     """What the sessions of clients that are open in this process offer now, by session."""
-
-
-class RemoteEnd(Record, frozen=True, kw_only=True):
-    """How a turn at a remote backend ended, as `run_finish` shows it."""
-
-    label: str
-    reason: str
-    waiting: Waiting | None = None
-    output: BackendRunOutput = BackendRunOutput()
 
 
 class UnfinishedAnswer(Protocol):
@@ -225,7 +214,7 @@ class Run:
     """Held by the tool call that asks the model something."""
     instruments: tuple[Instrument, ...] = ()
     """What watches it while it executes here."""
-    remote_end: "RemoteEnd | None" = None
+    remote_end: RemoteEnd | None = None
     """How the turn at a remote backend ended."""
 
     @property
@@ -398,6 +387,7 @@ class Run:
             verdict=self.verdict,
             termination=self.termination,
             is_remote=not self.agent.is_local,
+            remote_end=self.remote_end,
         )
 
     async def flush_record(
@@ -425,6 +415,7 @@ class Run:
                 active_agent_id=self.identity.active_agent_id,
                 waiting=waiting,
                 termination=termination,
+                backend_status=self.remote_end.status if self.remote_end is not None else None,
                 final_output=None if is_running else self.response or None,
                 steps=self.step - 1 if self.is_step_open else self.step,
                 usage=self.usage,

@@ -9,6 +9,7 @@ from awaken.authoring.delegates import AgentTool, description_of
 from awaken.authoring.frontend import FrontEndTool
 from awaken.authoring.json_schemas import JsonSchema
 from awaken.authoring.output import OutputType, SchemaOutput
+from awaken.contracts.backend_errors import InvalidBackendConfig
 from awaken.contracts.backends import ExecutionBackend, ExecutionBackendFactory
 from awaken.contracts.decision_errors import FrontendToolConflict
 from awaken.contracts.errors import (
@@ -29,6 +30,7 @@ from awaken.runtime.plugin_host.environment import ExecutionEnv
 from awaken.runtime.plugin_host.loop_actions import LoopActions
 from awaken.runtime.stopping import StopRules
 
+from .backends import complete_backend
 from .elsewhere import check_remote
 from .models import ModelRoute, names, routes_of
 from .registries import AgentSource, RegistrySet
@@ -316,7 +318,7 @@ def _backend(registries: RegistrySet, spec: AgentSpec) -> ExecutionBackend:
     if isinstance(backend, ExecutionBackendFactory):
         assert spec.endpoint is not None
         backend.validate(spec.endpoint)
-        return backend.build(spec.endpoint)
+        return _built(name, backend.build(spec.endpoint))
     if backend is None:
         raise UnknownReference(
             owner=f"Agent '{spec.id}'",
@@ -324,6 +326,17 @@ def _backend(registries: RegistrySet, spec: AgentSpec) -> ExecutionBackend:
             name=name,
             known=names(registries.backends),
         )
+    return backend
+
+
+def _built(name: str, made: object) -> ExecutionBackend:
+    backend = complete_backend(made)
+    if backend is None:
+        problem = (
+            f"its factory built a {type(made).__name__}, which has neither execute_root nor "
+            "execute_delegate"
+        )
+        raise InvalidBackendConfig(backend=name, problem=problem)
     return backend
 
 
