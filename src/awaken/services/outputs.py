@@ -20,7 +20,7 @@ class AgentOutputs:
     def decode(self, agent_id: str, text: str) -> Any:
         """An agent's answer as JSON of its output type; None when it answers in plain text."""
         try:
-            output = self._registry.snapshot().resolve(agent_id).output
+            output = self._registry.last_seen(agent_id).resolve(agent_id).output
             if output is None or output.schema is None:
                 return None
             return msgspec.to_builtins(output.decode(text), enc_hook=encode_model)
