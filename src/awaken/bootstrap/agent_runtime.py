@@ -3,7 +3,6 @@
 import importlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
@@ -44,7 +43,6 @@ from awaken.runtime.engine import RunEngine
 from awaken.runtime.handles import RunHandle
 from awaken.runtime.health import ModelHealth
 from awaken.runtime.limits import Limits, ToolSlots
-from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.run import Services
 from awaken.runtime.system import SystemClock, Uuid7Source
 from awaken.services.busy_threads import BUSY, BusyThreads
@@ -57,7 +55,7 @@ from awaken.services.view import Desk, TenantView
 from .arguments import check_names, check_optional_text, check_text, converted
 from .backends import Backends
 from .decisions import DecisionOptions, NamedDecision, decision_on, named_decisions
-from .host_agents import host_agents
+from .host_agents import registry_handle
 from .node import Node
 from .plugins import PluginLives
 from .post_room import PostRoom
@@ -149,9 +147,7 @@ class AgentRuntime(ThreadCalls):
         registries = registry_set(agents, tools, plugins, clients, self._backends.by_name, models)
         registries = with_everywhere(registries, options.get("everywhere", ()))
         registries = with_remotes(registries, remotes, options.get("local_name", LOCAL_NAME))
-        host = host_agents(options.get("resolver"), limits.resolver_ms)
-        registries = replace(registries, is_open=host is not None)
-        self.registry = RegistryHandle(registries, host)
+        self.registry = registry_handle(registries, options.get("resolver"), limits.resolver_ms)
         self._plugins = PluginLives(self.registry)
         self._discovery = Discovery(self.registry, remotes, self._backends, self._clock)
         ids = options.get("ids") or Uuid7Source()

@@ -10,9 +10,21 @@ from awaken.contracts.models import ModelPool, ModelSpec
 from awaken.contracts.plugins import Plugin
 from awaken.runtime.resolution.host_agents import HostAgents
 from awaken.runtime.resolution.registries import AgentSource, RegistrySet
+from awaken.runtime.resolution.registry import RegistryHandle
 
 from .plugins import has_life, installed_plugins
 from .registries import source_of
+
+
+def registry_handle(registries: RegistrySet, resolver: Any, timeout_ms: int) -> RegistryHandle:
+    """The registry of a runtime, and what is asked for agents that are not in it.
+
+    Raises:
+        InvalidInput: The resolver is none.
+        InvalidSpec: Some agent cannot be resolved; the message names every problem.
+    """
+    host = host_agents(resolver, timeout_ms)
+    return RegistryHandle(replace(registries, is_open=host is not None), host)
 
 
 def host_agents(resolver: Any, timeout_ms: int) -> HostAgents | None:

@@ -56,10 +56,10 @@ class _Listing:
 class HostAgents:
     """Asks the host's resolver. Implements `AgentHost`."""
 
-    __slots__ = ("_add", "_base", "_complete", "_listing", "_pins", "_resolver", "_timeout_ms")
+    __slots__ = ("_add", "_base", "_complete", "_listing", "_pins", "_timeout_ms", "resolver")
 
     def __init__(self, resolver: AgentResolver, add: AddAgent, timeout_ms: int) -> None:
-        self._resolver = resolver
+        self.resolver = resolver
         self._add = add
         self._timeout_ms = timeout_ms
         self._pins: dict[str, _Pin] = {}
@@ -133,10 +133,10 @@ class HostAgents:
         Raises:
             AgentResolverFailed: The resolver failed, or lists something else than agents.
         """
-        if not isinstance(self._resolver, ListingResolver):
+        if not isinstance(self.resolver, ListingResolver):
             return current
         async with self._bounded(_LISTING):
-            listed = await _called(_LISTING, self._resolver.list_agents())
+            listed = await _called(_LISTING, self.resolver.list_agents())
         agents = _checked_list(listed)
         known = self._listing
         if known is not None and known.base is current and known.agents == agents:
@@ -198,7 +198,7 @@ class HostAgents:
         except InvalidInput:
             # A client may have named it: the host's code is spared what can be no id.
             return None
-        agent: object = await _called(name, self._resolver.resolve(name))
+        agent: object = await _called(name, self.resolver.resolve(name))
         if agent is None:
             return None
         if not isinstance(agent, Agent | AgentSpec):

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from awaken.authoring.resolvers import Written
+from awaken.authoring.resolvers import AgentResolver, Written
 from awaken.contracts.errors import AwakenError, InvalidSpec
 from awaken.contracts.models import ModelPool
 from awaken.contracts.remote_registries import AgentNotDiscovered
@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 class AgentHost(Protocol):
     """Knows agents that are not registered."""
+
+    resolver: AgentResolver
 
     async def pin(self, current: "RegistrySnapshot", agent_id: str) -> "RegistrySnapshot":
         """The snapshot that a run of an agent keeps: with the agent and those that it names.

@@ -1,0 +1,564 @@
+"""Agents that the host's own code names: found, pinned, checked and refused as registered ones."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from awaken import (
+    Agent,
+    AgentResolver,
+    AgentRuntime,
+    AgentSpec,
+    Plugin,
+    PluginRegistrar,
+    ToolContext,
+    tool,
+)
+from awaken.contracts.errors import InvalidInput, InvalidSpec, UnknownAgent, UnknownReference
+from awaken.contracts.inference import InferenceRequest
+from awaken.contracts.lifecycle import Blocked, NaturalEnd, RunStatus
+from awaken.contracts.resolver_errors import AgentResolverFailed
+from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.sub_runs import Delegation
+from awaken.extensions.background import BackgroundTasksPlugin
+from awaken.extensions.handoff import HandoffPlugin
+from awaken.runtime.limits import Limits
+from awaken.runtime.resolution.host_agents import KEPT_MAX
+from awaken.testing import ScriptedModel, ToolCalls
+
+from .delegating import NO_RETRIES, QUICK, WAIT_MS, asks
+from .each_store import NewStore, each_store
+from .remoting import FakeBackend, far, said
+from .worlds import simulated
+
+SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGH"
+WAIT_S = 20
+
+
+def agent(id_: str, *script: Any, **options: Any) -> Agent:
+    return Agent(id_, model=ScriptedModel(script), **{"config": NO_RETRIES, **options})
+
+
+class Book:
+    """A resolver with a table of agents; it notes what it is asked for."""
+
+    def __init__(self, *agents: Any) -> None:
+        self.agents: dict[str, Any] = {it.id: it for it in agents}
+        self.asked: list[str] = []
+
+    async def resolve(self, agent_id: str, /) -> Any:
+        self.asked.append(agent_id)
+        return self.agents.get(agent_id)
+
+
+class Counter(Plugin):
+    """Counts how often its agent was compiled."""
+
+    name = "counter"
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def register(self, registrar: PluginRegistrar) -> None:
+        self.count += 1
+
+
+def host(store: Any, resolver: AgentResolver, *agents: Any, **options: Any) -> AgentRuntime:
+    return AgentRuntime(agents, resolver=resolver, store=store, mailbox=QUICK, **options)
+
+
+def play(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(WAIT_S):
+            await scenario()
+
+    asyncio.run(bounded())
+
+
+@each_store
+def test_an_agent_that_only_the_host_knows_runs_as_a_registered_one(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        counter = Counter()
+        book = Book(agent("bob", "one", "two", plugins=[counter]))
+        async with host(new_store(tmp_path)(), book, agent("ann", "here")) as rt:
+            first = await rt.run("bob", "hi", thread_id="t")
+            again = await rt.run("local/bob", "hi", thread_id="t")
+            assert (first.text, again.text) == ("one", "two")
+            assert (first.agent_id, (await rt.get_run(again.run_id)).agent_id) == ("bob", "bob")
+            # The same object is compiled once; it is asked for by each run.
+            assert (counter.count, book.asked) == (1, ["bob", "bob"])
+            assert (await rt.run("ann", "hi")).text == "here"
+            assert book.asked == ["bob", "bob"]
+            with pytest.raises(UnknownAgent) as refusal:
+                await rt.run("eve", "hi", thread_id="u")
+            with pytest.raises(UnknownAgent) as usual:
+                AgentRuntime([agent("ann")]).registry.snapshot().resolve("eve")
+            assert str(refusal.value) == str(usual.value)
+            assert await rt.store.load_thread("u") is None
+            assert (await rt.registry.resolve("bob")).spec.id == "bob"
+
+    play(scenario)
+
+
+@each_store
+def test_a_run_keeps_its_agent_and_new_runs_have_the_changed_one(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        @tool
+        async def change() -> str:
+            book.agents["bob"] = agent("bob", "I am new")
+            return "changed"
+
+        book = Book(agent("bob", ToolCalls([("change", {})]), "I am old", tools=[change]))
+        async with host(new_store(tmp_path)(), book) as rt:
+            assert (await rt.run("bob", "go", thread_id="t")).text == "I am old"
+            assert (await rt.run("bob", "go", thread_id="t")).text == "I am new"
+            del book.agents["bob"]
+            with pytest.raises(UnknownAgent):
+                await rt.run("bob", "go", thread_id="t")
+
+    play(scenario)
+
+
+@tool
+async def confirm(ctx: ToolContext) -> Any:
+    """Ask a person."""
+    return ctx.suspend("sure?") if ctx.resume is None else "confirmed"
+
+
+def careful(*script: Any, **options: Any) -> Agent:
+    return agent("careful", *script, tools=[confirm], **options)
+
+
+@each_store
+def test_a_suspended_run_goes_on_after_a_restart_with_what_the_resolver_says_then(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        opener = new_store(tmp_path)
+        book = Book(careful(ToolCalls([("confirm", {})])))
+        async with host(opener(), book) as rt:
+            waiting = await rt.run("careful", "go", thread_id="t")
+            assert waiting.status is RunStatus.WAITING
+            ticket = waiting.tickets[0]
+        other = Book(careful("done"))
+        async with host(opener(), other) as rt:
+            await rt.decide(ticket.ticket_id, result="yes")
+            ended = await rt.wait(waiting.run_id, timeout_ms=WAIT_MS)
+            assert (ended.text, ended.termination) == ("done", NaturalEnd())
+            assert set(other.asked) == {"careful"}
+
+    play(scenario)
+
+
+@each_store
+def test_a_suspended_run_whose_agent_the_resolver_cannot_say_waits_until_it_can(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        opener = new_store(tmp_path)
+        async with host(opener(), Book(careful(ToolCalls([("confirm", {})])))) as rt:
+            waiting = await rt.run("careful", "go", thread_id="t")
+            ticket = waiting.tickets[0]
+        book = Book()
+        book.agents["careful"] = "no agent"
+        async with host(opener(), book) as rt:
+            with pytest.raises(AgentResolverFailed):
+                await rt.decide(ticket.ticket_id, result="yes")
+            assert (await rt.get_run(waiting.run_id)).status is RunStatus.WAITING
+            assert [it.ticket_id for it in await rt.tickets("t")] == [ticket.ticket_id]
+            book.agents["careful"] = careful("done")
+            await rt.decide(ticket.ticket_id, result="yes")
+            assert (await rt.wait(waiting.run_id, timeout_ms=WAIT_MS)).text == "done"
+
+    play(scenario)
+
+
+@each_store
+def test_a_waiting_run_is_cancelled_though_the_resolver_fails(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        opener = new_store(tmp_path)
+        async with host(opener(), Book(careful(ToolCalls([("confirm", {})])))) as rt:
+            waiting = await rt.run("careful", "go", thread_id="t")
+        book = Book()
+        book.agents["careful"] = 7
+        async with host(opener(), book) as rt:
+            assert await rt.cancel(waiting.run_id)
+            assert (await rt.get_run(waiting.run_id)).status is RunStatus.DONE
+
+    play(scenario)
+
+
+@each_store
+def test_a_run_is_handed_over_to_an_agent_that_only_the_host_knows(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        to = {"billing": "invoices", "nobody": "nothing"}
+        front = agent(
+            "front",
+            ToolCalls([("transfer_to_agent", {"agent_id": "billing"})]),
+            ToolCalls([("transfer_to_agent", {"agent_id": "nobody"})]),
+            plugins=[HandoffPlugin(to)],
+        )
+        book = Book(agent("billing", "paid", "still here"))
+        async with host(new_store(tmp_path)(), book, front) as rt:
+            result = await rt.run("front", "go", thread_id="t")
+            assert (result.text, result.agent_id) == ("paid", "billing")
+            assert book.asked == ["billing"]
+            assert (await rt.run(None, "more", thread_id="t")).text == "still here"
+            lost = await rt.run("front", "go", thread_id="u")
+            assert isinstance(lost.termination, Blocked)
+            assert "Agent 'nobody' is not registered" in lost.termination.reason
+
+    play(scenario)
+
+
+@each_store
+def test_registered_agents_delegate_to_agents_that_only_the_host_knows(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        seen: list[InferenceRequest] = []
+
+        async def ask(request: InferenceRequest) -> Any:
+            seen.append(request)
+            return asks("worker")
+
+        async def ask_far(request: InferenceRequest) -> Any:
+            return asks("far")
+
+        boss = agent("boss", ask, ask_far, "both answered", delegates=["worker", "far"])
+        book = Book(agent("worker", "I worked", description="It works."), far())
+        backend = FakeBackend(said("from far away"))
+        options: dict[str, Any] = {"backends": {"fake": backend}}
+        async with host(new_store(tmp_path)(), book, boss, **options) as rt:
+            result = await rt.run("boss", "go", thread_id="t")
+            assert result.text == "both answered"
+            texts = [it.message.text for it in await rt.messages("t")]
+            assert any("I worked" in it for it in texts)
+            assert any("from far away" in it for it in texts)
+            offered = {it.id: it.description for it in seen[0].tools}
+            assert "It works." in offered["agent_run_worker"]
+            assert len(backend.delegates) == 1
+            del book.agents["worker"]
+            with pytest.raises(UnknownReference):
+                await rt.run("boss", "go", thread_id="u")
+            assert await rt.store.load_thread("u") is None
+
+    play(scenario)
+
+
+@each_store
+def test_an_agent_that_only_the_host_knows_works_in_the_background(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        config = {**NO_RETRIES, "background_tasks": {"agents": ["helper"]}}
+        call = {"agent_id": "helper", "prompt": "look", "name": "h"}
+        boss = Agent(
+            "boss",
+            model=ScriptedModel([ToolCalls([("spawn_agent", call)]), "started", "told"]),
+            plugins=[BackgroundTasksPlugin()],
+            config=config,
+        )
+        book = Book(boss, agent("helper", "found it"))
+        async with host(new_store(tmp_path)(), book) as rt:
+            await rt.run("boss", "go", thread_id="t")
+            while not all(it.completed_at for it in await rt.tasks("t")):
+                await asyncio.sleep(0.01)
+            (task,) = await rt.tasks("t")
+            assert (task.status, task.error) == ("completed", None)
+            assert {"boss", "helper"} <= set(book.asked)
+
+    play(scenario)
+
+
+@each_store
+def test_a_remote_agent_that_only_the_host_knows_executes_at_its_endpoint(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        backend = FakeBackend(said("hello from there"))
+        book = Book(far())
+        store = new_store(tmp_path)()
+        async with host(store, book, backends={"fake": backend}) as rt:
+            assert (await rt.run("far", "hi", thread_id="t")).text == "hello from there"
+            assert len(backend.roots) == 1
+            unknown = RemoteEndpoint(backend="missing", base_url="http://x")
+            book.agents["far"] = Agent("far", endpoint=unknown)
+            with pytest.raises(UnknownReference, match="missing"):
+                await rt.run("far", "hi", thread_id="u")
+
+    play(scenario)
+
+
+@each_store
+def test_queued_input_for_an_agent_that_only_the_host_knows_is_executed_by_any_worker(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        opener = new_store(tmp_path)
+        async with host(opener(), Book(), has_worker=False) as rt:
+            # This process does not know the agent; others may.
+            receipt = await rt.submit("bob", "hi", thread_id="t")
+            lost = await rt.submit("nobody", "hi", thread_id="u")
+        async with host(opener(), Book(agent("bob", "worked"))) as rt:
+            if not rt.store.is_shared:
+                await rt.submit("bob", "wake up", thread_id="v")
+            assert (await rt.wait(receipt.run_id, timeout_ms=WAIT_MS)).text == "worked"
+            assert (await rt.get_run(lost.run_id)).status is RunStatus.CREATED
+
+    play(scenario)
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A resolver's mistake, and what is said of it."""
+
+    returns: Callable[[str], Awaitable[Any]]
+    problem: str
+
+
+async def _other(_: str) -> Any:
+    return agent("carol")
+
+
+async def _text(_: str) -> Any:
+    return {"id": "bob", "api_key": SECRET}
+
+
+async def _class(_: str) -> Any:
+    return Agent
+
+
+async def _raises(_: str) -> Any:
+    raise ConnectionError(f"postgres://app:{SECRET}@db/agents is away")
+
+
+async def _times_out(_: str) -> Any:
+    raise TimeoutError(f"no answer of {SECRET}")
+
+
+async def _hangs(_: str) -> Any:
+    await asyncio.Event().wait()
+
+
+WRONG = {
+    "other id": Wrong(_other, "it returned the agent 'carol'"),
+    "wrong type": Wrong(_text, "it returned a dict, not an Agent, an AgentSpec or None"),
+    "a class": Wrong(_class, "it returned a type, not an Agent, an AgentSpec or None"),
+    "raises": Wrong(_raises, "it raised ConnectionError; the log has more"),
+    "raises a timeout": Wrong(_times_out, "it raised TimeoutError; the log has more"),
+    "hangs": Wrong(_hangs, "it did not answer within 50 ms"),
+}
+
+
+class Mistaken(Book):
+    """A resolver that is wrong about `bob`."""
+
+    def __init__(self, wrong: Wrong, *agents: Any) -> None:
+        super().__init__(*agents)
+        self.wrong = wrong
+
+    async def resolve(self, agent_id: str, /) -> Any:
+        if agent_id == "bob" and "bob" not in self.agents:
+            return await self.wrong.returns(agent_id)
+        return await super().resolve(agent_id)
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+@each_store
+def test_mistakes_of_a_resolver_are_named_and_nothing_is_written(
+    new_store: NewStore, tmp_path: Path, mistake: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        book, limits = Mistaken(WRONG[mistake]), Limits(resolver_ms=50)
+        async with host(new_store(tmp_path)(), book, limits=limits) as rt:
+            for begin in (rt.run, rt.start, rt.submit):
+                with pytest.raises(AgentResolverFailed) as failure:
+                    await begin("bob", "hi", thread_id="t")
+                assert failure.value.problem == WRONG[mistake].problem
+                assert failure.value.agent_id == "bob"
+                assert SECRET not in str(failure.value)
+            assert await rt.store.load_thread("t") is None
+            assert await rt.list_runs() == ()
+            assert SECRET not in caplog.text
+            assert WRONG[mistake].problem in caplog.text
+            book.agents["bob"] = agent("bob", "well again")
+            assert (await rt.run("bob", "hi", thread_id="t")).text == "well again"
+
+    with caplog.at_level(logging.WARNING, "awaken"):
+        play(scenario)
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_mistakes_in_the_middle_of_a_run_end_the_handoff_and_the_call_alone(mistake: str) -> None:
+    async def scenario() -> None:
+        transfer = ToolCalls([("transfer_to_agent", {"agent_id": "bob"})])
+        front = agent("front", transfer, plugins=[HandoffPlugin({"bob": "all"})])
+
+        @tool
+        async def ask_bob(ctx: ToolContext) -> str:
+            answer = await ctx.sub_runs.delegate(Delegation(agent_id="bob", prompt="hi"))
+            return answer.response
+
+        asking = agent("asking", ToolCalls([("ask_bob", {})]), "went on", tools=[ask_bob])
+        book, limits = Mistaken(WRONG[mistake]), Limits(resolver_ms=50)
+        async with host(None, book, front, asking, limits=limits) as rt:
+            handed = await rt.run("front", "go", thread_id="t")
+            assert isinstance(handed.termination, Blocked)
+            assert WRONG[mistake].problem in handed.termination.reason
+            result = await rt.run("asking", "go", thread_id="u")
+            assert result.text == "went on"
+            texts = " ".join(it.message.text for it in await rt.messages("u"))
+            assert WRONG[mistake].problem in texts
+            assert SECRET not in texts + handed.termination.reason
+
+    simulated(scenario)
+
+
+def test_a_resolver_that_hangs_holds_up_nothing_else() -> None:
+    async def scenario() -> None:
+        book = Mistaken(WRONG["hangs"], agent("ann", "quick", "quick"))
+        async with host(None, book) as rt:
+            slow = asyncio.create_task(rt.run("bob", "hi", thread_id="t"))
+            await asyncio.sleep(0)
+            assert (await rt.run("ann", "hi")).text == "quick"
+            with pytest.raises(AgentResolverFailed, match="within 10000 ms"):
+                await slow
+            # The thread is free again.
+            assert (await rt.run("ann", "hi", thread_id="t")).text == "quick"
+
+    simulated(scenario)
+
+
+def test_what_is_wrong_with_an_agent_is_said_as_it_is_of_registered_ones() -> None:
+    async def scenario() -> None:
+        broken = [
+            AgentSpec(id="bob", model_id="nowhere:model"),
+            AgentSpec(id="bob", model_id="scripted", plugin_ids=("missing",)),
+            AgentSpec(id="bob", model_id="scripted", delegates=("nobody",)),
+            AgentSpec(id="bob", model_id="scripted", sections={"odd": {}}),
+            agent("bob", plugins=[BackgroundTasksPlugin()], config={"background_tasks": {"x": 1}}),
+        ]
+        book = Book()
+        async with host(None, book) as rt:
+            for it in broken:
+                with pytest.raises(InvalidSpec) as usual:
+                    AgentRuntime([it])
+                book.agents["bob"] = it
+                with pytest.raises(Exception) as refusal:  # noqa: PT011 - compared below
+                    await rt.run("bob", "hi")
+                assert str(refusal.value).rstrip(".") in str(usual.value)
+            book.agents["bob"] = AgentSpec(id="bob", model_id=7)  # type: ignore[arg-type]
+            with pytest.raises(InvalidSpec):
+                await rt.run("bob", "hi")
+
+    simulated(scenario)
+
+
+def test_an_equal_spec_is_compiled_once_and_a_changed_one_again() -> None:
+    async def scenario() -> None:
+        counter, book = Counter(), Book()
+        async with host(None, book, plugins=[counter]) as rt:
+            compiled = counter.count
+            for round_ in (1, 2, 3):
+                book.agents["bob"] = AgentSpec(
+                    id="bob", model_id="scripted", plugin_ids=("counter",)
+                )
+                await rt.registry.resolve("bob")
+                assert (round_, counter.count) == (round_, compiled + 1)
+            book.agents["bob"] = AgentSpec(
+                id="bob", model_id="scripted", plugin_ids=("counter",), description="new"
+            )
+            assert (await rt.registry.resolve("bob")).spec.description == "new"
+            assert counter.count == compiled + 2
+
+    simulated(scenario)
+
+
+class Living(Plugin):
+    """A plugin that is opened with the runtime."""
+
+    name = "living"
+    is_open = False
+
+    async def open(self, host: Any) -> None:
+        self.is_open = True
+
+
+def test_a_plugin_with_a_life_of_its_own_must_be_the_runtimes() -> None:
+    async def scenario() -> None:
+        living = Living()
+        book = Book(agent("bob", "hi", plugins=[living]))
+        async with host(None, book) as rt:
+            with pytest.raises(InvalidSpec, match=r"plugin 'living'.*AgentRuntime\(plugins="):
+                await rt.run("bob", "hi")
+        async with host(None, book, plugins=[living]) as rt:
+            assert (await rt.run("bob", "hi")).text == "hi"
+            assert living.is_open
+
+    simulated(scenario)
+
+
+def test_only_so_many_agents_are_kept_compiled() -> None:
+    async def scenario() -> None:
+        counter = Counter()
+        book = Book()
+        async with host(None, book, plugins=[counter]) as rt:
+            for number in range(KEPT_MAX + 10):
+                name = f"a{number}"
+                book.agents[name] = AgentSpec(id=name, model_id="scripted", plugin_ids=("counter",))
+                await rt.registry.resolve(name)
+            before = counter.count
+            await rt.registry.resolve(f"a{KEPT_MAX}")
+            assert counter.count == before
+            await rt.registry.resolve("a0")
+            assert counter.count == before + 1
+
+    simulated(scenario)
+
+
+def test_what_cannot_be_an_id_is_never_asked_for() -> None:
+    async def scenario() -> None:
+        book = Book()
+        async with host(None, book) as rt:
+            for name in (" ", "x" * 300, "a\nb"):
+                with pytest.raises((UnknownAgent, InvalidInput)):
+                    await rt.run(name, "hi")
+                with pytest.raises(UnknownAgent):
+                    await rt.registry.resolve(name)
+        assert book.asked == []
+
+    simulated(scenario)
+
+
+class Blocking:
+    """A resolver that is not async."""
+
+    def resolve(self, agent_id: str, /) -> Agent | None:
+        return None
+
+
+class Listing(Book):
+    """Its listing is not async."""
+
+    def list_agents(self) -> list[Agent]:
+        return []
+
+
+@pytest.mark.parametrize("resolver", [Book, object(), Blocking(), Listing(), lambda _: None, "x"])
+def test_what_is_no_resolver_is_refused_at_once(resolver: Any) -> None:
+    with pytest.raises(InvalidInput, match="resolver"):
+        AgentRuntime(resolver=resolver)
