@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from awaken import (
     ToolContext,
     tool,
 )
+from awaken.bootstrap.registries import source_of
+from awaken.bootstrap.upgrade import check_upgrade
 from awaken.contracts.errors import InvalidInput, InvalidSpec, UnknownAgent, UnknownReference
 from awaken.contracts.inference import InferenceRequest
 from awaken.contracts.lifecycle import Blocked, NaturalEnd, RunStatus
@@ -484,6 +487,61 @@ def test_an_equal_spec_is_compiled_once_and_a_changed_one_again() -> None:
             )
             assert (await rt.registry.resolve("bob")).spec.description == "new"
             assert counter.count == compiled + 2
+
+    simulated(scenario)
+
+
+def test_a_run_that_waits_takes_the_agent_as_it_is_when_it_goes_on_as_registered_ones_do() -> None:
+    async def scenario(is_registered: bool) -> str:
+        old, new = careful(ToolCalls([("confirm", {})]), "old"), careful("new")
+        book = Book() if is_registered else Book(old)
+        async with host(None, book, *([old] if is_registered else [])) as rt:
+            waiting = await rt.run("careful", "go", thread_id="t")
+            book.agents["careful"] = new
+            if is_registered:
+                rt.registry.update(lambda it: it.with_agent(source_of(new)))
+            await rt.decide(waiting.tickets[0].ticket_id, result="yes")
+            return (await rt.wait(waiting.run_id)).text
+
+    assert [simulated(partial(scenario, it)) for it in (True, False)] == ["new", "new"]
+
+
+@each_store
+def test_an_upgrade_is_judged_by_what_the_resolver_says(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        opener = new_store(tmp_path)
+        async with host(opener(), Book(careful(ToolCalls([("confirm", {})])))) as rt:
+            await rt.run("careful", "go", thread_id="t")
+        store = opener()
+        await store.open()
+        try:
+            for book, problem in (
+                (Book(careful()), None),
+                (Book(), "Agent 'careful' is not registered"),
+                (Book(agent("careful")), "confirm"),
+                (Mistaken(WRONG["raises"], agent("bob")), "not registered"),
+            ):
+                report = await check_upgrade(store, [], resolver=book)
+                assert (report.checked, report.is_safe) == (1, problem is None)
+                assert problem is None or problem in report.stranded[0].problems[0]
+        finally:
+            await store.close()
+
+    play(scenario)
+
+
+def test_a_worker_leaves_input_alone_for_a_while_that_its_resolver_knows_no_agent_for() -> None:
+    async def scenario() -> None:
+        book = Book(agent("bob", "worked"))
+        async with AgentRuntime(resolver=book) as rt:
+            await rt.submit("nobody", "hi", thread_id="u")
+            receipt = await rt.submit("bob", "hi", thread_id="t")
+            assert (await rt.wait(receipt.run_id)).text == "worked"
+            # The worker looks many times meanwhile, and the clock of the store stands still.
+            await asyncio.sleep(60)
+            assert book.asked.count("nobody") == 2
 
     simulated(scenario)
 
