@@ -31,5 +31,5 @@ class ListingResolver(AgentResolver, Protocol):
     """A resolver that also says which agents there are; what shows agents shows them too."""
 
     async def list_agents(self) -> Iterable[Agent | AgentSpec]:
-        """The agents to be shown; others can be run as well by whoever knows their ids."""
+        """The agents to be shown; the others run all the same for those who know their ids."""
         ...
