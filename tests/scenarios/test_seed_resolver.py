@@ -227,6 +227,56 @@ def test_a_run_is_handed_over_to_an_agent_that_only_the_host_knows(
     play(scenario)
 
 
+def test_a_run_that_hands_back_and_forth_keeps_both_agents() -> None:
+    async def scenario() -> None:
+        @tool
+        async def change() -> str:
+            book.agents["b"] = agent("b", "I am new")
+            return "changed"
+
+        def to(name: str) -> ToolCalls:
+            return ToolCalls([("transfer_to_agent", {"agent_id": name})])
+
+        hands = [HandoffPlugin({"a": "a", "b": "b"})]
+        first = agent("a", to("b"), to("b"), plugins=hands)
+        second = agent(
+            "b", ToolCalls([("change", {})]), to("a"), "I am old", tools=[change], plugins=hands
+        )
+        book = Book(first, second)
+        async with host(None, book) as rt:
+            assert (await rt.run("a", "go", thread_id="t")).text == "I am old"
+            assert book.asked == ["a", "b"]
+            assert (await rt.run(None, "go", thread_id="t")).text == "I am new"
+
+    simulated(scenario)
+
+
+def test_agents_that_are_asked_side_by_side_are_all_known_afterwards() -> None:
+    async def scenario() -> None:
+        names = [f"w{number}" for number in range(5)]
+
+        @tool
+        async def ask(name: str, ctx: ToolContext) -> str:
+            delegation = Delegation(agent_id=name, prompt="hi")
+            return (await ctx.sub_runs.delegate(delegation)).response
+
+        class Slow(Book):
+            async def resolve(self, agent_id: str, /) -> Any:
+                await asyncio.sleep(10 - len(self.asked))
+                return await super().resolve(agent_id)
+
+        calls = ToolCalls([("ask", {"name": name}) for name in names])
+        boss = agent("boss", calls, calls, "done", tools=[ask])
+        book = Slow(*(agent(name, "yes", "yes") for name in names))
+        limits = Limits(resolver_ms=60_000)
+        async with host(None, book, boss, limits=limits) as rt:
+            assert (await rt.run("boss", "go", thread_id="t")).text == "done"
+            # By the run once, and by each of the two runs that answer it.
+            assert sorted(book.asked) == sorted(names * 3)
+
+    simulated(scenario)
+
+
 @each_store
 def test_registered_agents_delegate_to_agents_that_only_the_host_knows(
     new_store: NewStore, tmp_path: Path
