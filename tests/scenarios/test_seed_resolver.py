@@ -1,9 +1,6 @@
-"""Agents that the host's own code names: found, pinned, checked and refused as registered ones."""
+"""Agents that the host's own code names: found, pinned, handed over to and asked as others."""
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,75 +9,30 @@ import pytest
 
 from awaken import (
     Agent,
-    AgentResolver,
     AgentRuntime,
     AgentSpec,
-    Plugin,
-    PluginRegistrar,
     ToolContext,
     tool,
 )
 from awaken.bootstrap.registries import source_of
 from awaken.bootstrap.upgrade import check_upgrade
-from awaken.contracts.errors import InvalidInput, InvalidSpec, UnknownAgent, UnknownReference
+from awaken.contracts.errors import UnknownAgent, UnknownReference
 from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.lifecycle import Blocked, NaturalEnd, RunStatus
+from awaken.contracts.lifecycle import Blocked, Cancelled, NaturalEnd, RunStatus
 from awaken.contracts.resolver_errors import AgentResolverFailed
 from awaken.contracts.specs import RemoteEndpoint
 from awaken.contracts.sub_runs import Delegation
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.runtime.limits import Limits
-from awaken.runtime.resolution.host_agents import KEPT_MAX
 from awaken.testing import ScriptedModel, ToolCalls
 
-from .delegating import NO_RETRIES, QUICK, WAIT_MS, asks
+from .delegating import NO_RETRIES, WAIT_MS, Door, asks, ended, nothing_ordered
 from .each_store import NewStore, each_store
-from .remoting import FakeBackend, far, said
+from .mortal import Mortal, config_of, dying, on_shared_stores
+from .remoting import FakeBackend, behind, far, said
+from .resolving import WRONG, Book, Counter, Mistaken, agent, careful, host, play
 from .worlds import simulated
-
-SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGH"
-WAIT_S = 20
-
-
-def agent(id_: str, *script: Any, **options: Any) -> Agent:
-    return Agent(id_, model=ScriptedModel(script), **{"config": NO_RETRIES, **options})
-
-
-class Book:
-    """A resolver with a table of agents; it notes what it is asked for."""
-
-    def __init__(self, *agents: Any) -> None:
-        self.agents: dict[str, Any] = {it.id: it for it in agents}
-        self.asked: list[str] = []
-
-    async def resolve(self, agent_id: str, /) -> Any:
-        self.asked.append(agent_id)
-        return self.agents.get(agent_id)
-
-
-class Counter(Plugin):
-    """Counts how often its agent was compiled."""
-
-    name = "counter"
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def register(self, registrar: PluginRegistrar) -> None:
-        self.count += 1
-
-
-def host(store: Any, resolver: AgentResolver, *agents: Any, **options: Any) -> AgentRuntime:
-    return AgentRuntime(agents, resolver=resolver, store=store, mailbox=QUICK, **options)
-
-
-def play(scenario: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(WAIT_S):
-            await scenario()
-
-    asyncio.run(bounded())
 
 
 @each_store
@@ -129,16 +81,6 @@ def test_a_run_keeps_its_agent_and_new_runs_have_the_changed_one(
                 await rt.run("bob", "go", thread_id="t")
 
     play(scenario)
-
-
-@tool
-async def confirm(ctx: ToolContext) -> Any:
-    """Ask a person."""
-    return ctx.suspend("sure?") if ctx.resume is None else "confirmed"
-
-
-def careful(*script: Any, **options: Any) -> Agent:
-    return agent("careful", *script, tools=[confirm], **options)
 
 
 @each_store
@@ -277,6 +219,18 @@ def test_agents_that_are_asked_side_by_side_are_all_known_afterwards() -> None:
     simulated(scenario)
 
 
+def test_of_two_answers_at_once_a_run_keeps_the_first() -> None:
+    async def scenario() -> None:
+        async with host(None, Book()) as rt:
+            asked, pinned = rt.registry.host, rt.registry.snapshot()
+            assert asked is not None
+            for text in ("first", "second"):
+                pinned = asked.extend(pinned, {"b": agent("b", description=text)})
+            assert pinned.resolve("b").spec.description == "first"
+
+    simulated(scenario)
+
+
 @each_store
 def test_registered_agents_delegate_to_agents_that_only_the_host_knows(
     new_store: NewStore, tmp_path: Path
@@ -356,6 +310,54 @@ def test_a_remote_agent_that_only_the_host_knows_executes_at_its_endpoint(
     play(scenario)
 
 
+@on_shared_stores
+def test_a_run_whose_process_died_goes_on_with_the_agent_of_the_next_ones_resolver(
+    stores_of: Any, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        first, second = stores_of(tmp_path)
+        door = Door()
+
+        async def stay(_: InferenceRequest) -> str:
+            return await door.answer()
+
+        def process(book: Book, store: Any) -> AgentRuntime:
+            return AgentRuntime(resolver=book, store=store, mailbox=config_of(store))
+
+        async with dying(process(Book(agent("bob", stay)), Mortal(first))) as rt:
+            handle = await rt.start("bob", "hi", thread_id="t")
+            await door.opened()
+        async with process(Book(agent("bob", "found again")), second) as rt:
+            assert (await ended(rt, handle.run_id)).final_output == "found again"
+
+    play(scenario)
+
+
+@on_shared_stores
+def test_a_remote_run_of_a_dead_process_is_stopped_there_by_what_the_resolver_says(
+    stores_of: Any, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        first, second = stores_of(tmp_path)
+        door, after = Door(), FakeBackend()
+
+        def process(backend: FakeBackend, store: Any) -> AgentRuntime:
+            backends, mailbox = {"fake": backend}, config_of(store)
+            book = Book(far())
+            return AgentRuntime(resolver=book, store=store, mailbox=mailbox, backends=backends)
+
+        async with dying(process(FakeBackend(behind(door, saves=None)), Mortal(first))) as rt:
+            handle = await rt.start("far", "hi", thread_id="t")
+            await door.opened()
+        async with process(after, second) as rt:
+            assert await rt.cancel(handle.run_id)
+            assert (await ended(rt, handle.run_id)).termination == Cancelled(cause="user")
+            await nothing_ordered(rt)
+        assert [it.run_identity.run_id for it in after.aborted] == [handle.run_id]
+
+    play(scenario)
+
+
 @each_store
 def test_queued_input_for_an_agent_that_only_the_host_knows_is_executed_by_any_worker(
     new_store: NewStore, tmp_path: Path
@@ -373,152 +375,6 @@ def test_queued_input_for_an_agent_that_only_the_host_knows_is_executed_by_any_w
             assert (await rt.get_run(lost.run_id)).status is RunStatus.CREATED
 
     play(scenario)
-
-
-@dataclass(frozen=True)
-class Wrong:
-    """A resolver's mistake, and what is said of it."""
-
-    returns: Callable[[str], Awaitable[Any]]
-    problem: str
-
-
-async def _other(_: str) -> Any:
-    return agent("carol")
-
-
-async def _text(_: str) -> Any:
-    return {"id": "bob", "api_key": SECRET}
-
-
-async def _class(_: str) -> Any:
-    return Agent
-
-
-async def _raises(_: str) -> Any:
-    raise ConnectionError(f"postgres://app:{SECRET}@db/agents is away")
-
-
-async def _times_out(_: str) -> Any:
-    raise TimeoutError(f"no answer of {SECRET}")
-
-
-async def _hangs(_: str) -> Any:
-    await asyncio.Event().wait()
-
-
-WRONG = {
-    "other id": Wrong(_other, "it returned the agent 'carol'"),
-    "wrong type": Wrong(_text, "it returned a dict, not an Agent, an AgentSpec or None"),
-    "a class": Wrong(_class, "it returned a type, not an Agent, an AgentSpec or None"),
-    "raises": Wrong(_raises, "it raised ConnectionError; the log has more"),
-    "raises a timeout": Wrong(_times_out, "it raised TimeoutError; the log has more"),
-    "hangs": Wrong(_hangs, "it did not answer within 50 ms"),
-}
-
-
-class Mistaken(Book):
-    """A resolver that is wrong about `bob`."""
-
-    def __init__(self, wrong: Wrong, *agents: Any) -> None:
-        super().__init__(*agents)
-        self.wrong = wrong
-
-    async def resolve(self, agent_id: str, /) -> Any:
-        if agent_id == "bob" and "bob" not in self.agents:
-            return await self.wrong.returns(agent_id)
-        return await super().resolve(agent_id)
-
-
-@pytest.mark.parametrize("mistake", WRONG)
-@each_store
-def test_mistakes_of_a_resolver_are_named_and_nothing_is_written(
-    new_store: NewStore, tmp_path: Path, mistake: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def scenario() -> None:
-        book, limits = Mistaken(WRONG[mistake]), Limits(resolver_ms=50)
-        async with host(new_store(tmp_path)(), book, limits=limits) as rt:
-            for begin in (rt.run, rt.start, rt.submit):
-                with pytest.raises(AgentResolverFailed) as failure:
-                    await begin("bob", "hi", thread_id="t")
-                assert failure.value.problem == WRONG[mistake].problem
-                assert failure.value.agent_id == "bob"
-                assert SECRET not in str(failure.value)
-            assert await rt.store.load_thread("t") is None
-            assert await rt.list_runs() == ()
-            assert SECRET not in caplog.text
-            assert WRONG[mistake].problem in caplog.text
-            book.agents["bob"] = agent("bob", "well again")
-            assert (await rt.run("bob", "hi", thread_id="t")).text == "well again"
-
-    with caplog.at_level(logging.WARNING, "awaken"):
-        play(scenario)
-
-
-@pytest.mark.parametrize("mistake", WRONG)
-def test_mistakes_in_the_middle_of_a_run_end_the_handoff_and_the_call_alone(mistake: str) -> None:
-    async def scenario() -> None:
-        transfer = ToolCalls([("transfer_to_agent", {"agent_id": "bob"})])
-        front = agent("front", transfer, plugins=[HandoffPlugin({"bob": "all"})])
-
-        @tool
-        async def ask_bob(ctx: ToolContext) -> str:
-            answer = await ctx.sub_runs.delegate(Delegation(agent_id="bob", prompt="hi"))
-            return answer.response
-
-        asking = agent("asking", ToolCalls([("ask_bob", {})]), "went on", tools=[ask_bob])
-        book, limits = Mistaken(WRONG[mistake]), Limits(resolver_ms=50)
-        async with host(None, book, front, asking, limits=limits) as rt:
-            handed = await rt.run("front", "go", thread_id="t")
-            assert isinstance(handed.termination, Blocked)
-            assert WRONG[mistake].problem in handed.termination.reason
-            result = await rt.run("asking", "go", thread_id="u")
-            assert result.text == "went on"
-            texts = " ".join(it.message.text for it in await rt.messages("u"))
-            assert WRONG[mistake].problem in texts
-            assert SECRET not in texts + handed.termination.reason
-
-    simulated(scenario)
-
-
-def test_a_resolver_that_hangs_holds_up_nothing_else() -> None:
-    async def scenario() -> None:
-        book = Mistaken(WRONG["hangs"], agent("ann", "quick", "quick"))
-        async with host(None, book) as rt:
-            slow = asyncio.create_task(rt.run("bob", "hi", thread_id="t"))
-            await asyncio.sleep(0)
-            assert (await rt.run("ann", "hi")).text == "quick"
-            with pytest.raises(AgentResolverFailed, match="within 10000 ms"):
-                await slow
-            # The thread is free again.
-            assert (await rt.run("ann", "hi", thread_id="t")).text == "quick"
-
-    simulated(scenario)
-
-
-def test_what_is_wrong_with_an_agent_is_said_as_it_is_of_registered_ones() -> None:
-    async def scenario() -> None:
-        broken = [
-            AgentSpec(id="bob", model_id="nowhere:model"),
-            AgentSpec(id="bob", model_id="scripted", plugin_ids=("missing",)),
-            AgentSpec(id="bob", model_id="scripted", delegates=("nobody",)),
-            AgentSpec(id="bob", model_id="scripted", sections={"odd": {}}),
-            agent("bob", plugins=[BackgroundTasksPlugin()], config={"background_tasks": {"x": 1}}),
-        ]
-        book = Book()
-        async with host(None, book) as rt:
-            for it in broken:
-                with pytest.raises(InvalidSpec) as usual:
-                    AgentRuntime([it])
-                book.agents["bob"] = it
-                with pytest.raises(Exception) as refusal:  # noqa: PT011 - compared below
-                    await rt.run("bob", "hi")
-                assert str(refusal.value).rstrip(".") in str(usual.value)
-            book.agents["bob"] = AgentSpec(id="bob", model_id=7)  # type: ignore[arg-type]
-            with pytest.raises(InvalidSpec):
-                await rt.run("bob", "hi")
-
-    simulated(scenario)
 
 
 def test_an_equal_spec_is_compiled_once_and_a_changed_one_again() -> None:
@@ -571,7 +427,7 @@ def test_an_upgrade_is_judged_by_what_the_resolver_says(
                 (Book(careful()), None),
                 (Book(), "Agent 'careful' is not registered"),
                 (Book(agent("careful")), "confirm"),
-                (Mistaken(WRONG["raises"], agent("bob")), "not registered"),
+                (Mistaken(WRONG["raises"], wrong_about="careful"), "it raised ConnectionError"),
             ):
                 report = await check_upgrade(store, [], resolver=book)
                 assert (report.checked, report.is_safe) == (1, problem is None)
@@ -594,79 +450,3 @@ def test_a_worker_leaves_input_alone_for_a_while_that_its_resolver_knows_no_agen
             assert book.asked.count("nobody") == 2
 
     simulated(scenario)
-
-
-class Living(Plugin):
-    """A plugin that is opened with the runtime."""
-
-    name = "living"
-    is_open = False
-
-    async def open(self, host: Any) -> None:
-        self.is_open = True
-
-
-def test_a_plugin_with_a_life_of_its_own_must_be_the_runtimes() -> None:
-    async def scenario() -> None:
-        living = Living()
-        book = Book(agent("bob", "hi", plugins=[living]))
-        async with host(None, book) as rt:
-            with pytest.raises(InvalidSpec, match=r"plugin 'living'.*AgentRuntime\(plugins="):
-                await rt.run("bob", "hi")
-        async with host(None, book, plugins=[living]) as rt:
-            assert (await rt.run("bob", "hi")).text == "hi"
-            assert living.is_open
-
-    simulated(scenario)
-
-
-def test_only_so_many_agents_are_kept_compiled() -> None:
-    async def scenario() -> None:
-        counter = Counter()
-        book = Book()
-        async with host(None, book, plugins=[counter]) as rt:
-            for number in range(KEPT_MAX + 10):
-                name = f"a{number}"
-                book.agents[name] = AgentSpec(id=name, model_id="scripted", plugin_ids=("counter",))
-                await rt.registry.resolve(name)
-            before = counter.count
-            await rt.registry.resolve(f"a{KEPT_MAX}")
-            assert counter.count == before
-            await rt.registry.resolve("a0")
-            assert counter.count == before + 1
-
-    simulated(scenario)
-
-
-def test_what_cannot_be_an_id_is_never_asked_for() -> None:
-    async def scenario() -> None:
-        book = Book()
-        async with host(None, book) as rt:
-            for name in (" ", "x" * 300, "a\nb"):
-                with pytest.raises((UnknownAgent, InvalidInput)):
-                    await rt.run(name, "hi")
-                with pytest.raises(UnknownAgent):
-                    await rt.registry.resolve(name)
-        assert book.asked == []
-
-    simulated(scenario)
-
-
-class Blocking:
-    """A resolver that is not async."""
-
-    def resolve(self, agent_id: str, /) -> Agent | None:
-        return None
-
-
-class Listing(Book):
-    """Its listing is not async."""
-
-    def list_agents(self) -> list[Agent]:
-        return []
-
-
-@pytest.mark.parametrize("resolver", [Book, object(), Blocking(), Listing(), lambda _: None, "x"])
-def test_what_is_no_resolver_is_refused_at_once(resolver: Any) -> None:
-    with pytest.raises(InvalidInput, match="resolver"):
-        AgentRuntime(resolver=resolver)
