@@ -5,6 +5,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from awaken import (
@@ -25,8 +26,9 @@ from awaken.runtime.limits import Limits
 from awaken.runtime.resolution.host_agents import KEPT_MAX
 from awaken.testing import ToolCalls
 
+from .delegating import QUICK, WAIT_MS
 from .each_store import NewStore, each_store
-from .resolving import SECRET, WRONG, Book, Counter, Mistaken, agent, host, play
+from .resolving import SECRET, WRONG, Book, Counter, Mistaken, Wrong, agent, host, play
 from .worlds import simulated
 
 
@@ -53,6 +55,35 @@ def test_mistakes_of_a_resolver_are_named_and_nothing_is_written(
 
     with caplog.at_level(logging.WARNING, "awaken"):
         play(scenario)
+
+
+@each_store
+def test_a_worker_tries_again_what_the_resolver_could_not_say(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        opener, book = new_store(tmp_path), Mistaken(WRONG["raises"], agent("bob", "at last"))
+        async with host(opener(), book, has_worker=False) as rt:
+            receipt = await rt.submit("bob", "hi", thread_id="t")
+        bob, failures = book.agents.pop("bob"), 2
+
+        async def fail(_: str) -> Any:
+            nonlocal failures
+            failures -= 1
+            if not failures:
+                book.agents["bob"] = bob
+            raise ConnectionError
+
+        book.wrong = Wrong(fail, "")
+        mailbox = msgspec.structs.replace(QUICK, retry_base_ms=1)
+        async with AgentRuntime(resolver=book, store=opener(), mailbox=mailbox) as rt:
+            if not rt.store.is_shared:
+                # In memory a worker begins with the first input that is queued.
+                await rt.submit("other", "wake up", thread_id="v")
+            assert (await rt.wait(receipt.run_id, timeout_ms=WAIT_MS)).text == "at last"
+            assert failures == 0
+
+    play(scenario)
 
 
 @pytest.mark.parametrize("mistake", WRONG)
