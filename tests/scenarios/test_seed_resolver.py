@@ -292,6 +292,28 @@ def test_an_agent_that_only_the_host_knows_works_in_the_background(
 
 
 @each_store
+def test_a_message_wakes_an_agent_that_only_the_host_knows(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        to = {"relation": "agent", "thread_id": "r"}
+        call = ToolCalls([("send_message", {"to": to, "message": "news"})])
+        book = Book(
+            agent("writer", call, "written", plugins=[BackgroundTasksPlugin()]),
+            agent("reader", "hello", "I have read it"),
+        )
+        async with host(new_store(tmp_path)(), book) as rt:
+            await rt.run("reader", "hi", thread_id="r")
+            assert (await rt.run("writer", "go", thread_id="w")).text == "written"
+            while "I have read it" not in [it.message.text for it in await rt.messages("r")]:
+                await asyncio.sleep(0.01)
+            runs = await rt.list_runs("r")
+            assert [it.agent_id for it in runs] == ["reader", "reader"]
+
+    play(scenario)
+
+
+@each_store
 def test_a_remote_agent_that_only_the_host_knows_executes_at_its_endpoint(
     new_store: NewStore, tmp_path: Path
 ) -> None:
