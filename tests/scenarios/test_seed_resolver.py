@@ -169,6 +169,21 @@ def test_a_run_is_handed_over_to_an_agent_that_only_the_host_knows(
     play(scenario)
 
 
+def test_a_handoff_to_an_agent_that_names_others_in_vain_is_refused_as_its_own_run_is() -> None:
+    async def scenario() -> None:
+        call = ToolCalls([("transfer_to_agent", {"agent_id": "boss"})])
+        front = agent("front", call, plugins=[HandoffPlugin({"boss": "all"})])
+        boss = agent("boss", "never said", delegates=["ghost"])
+        async with host(None, Book(), front, boss) as rt:
+            with pytest.raises(UnknownReference) as refusal:
+                await rt.run("boss", "go")
+            lost = await rt.run("front", "go", thread_id="t")
+            assert isinstance(lost.termination, Blocked)
+            assert str(refusal.value) in lost.termination.reason
+
+    simulated(scenario)
+
+
 def test_a_run_that_hands_back_and_forth_keeps_both_agents() -> None:
     async def scenario() -> None:
         @tool

@@ -5,7 +5,7 @@ What it returns is checked and compiled as registered agents are. A run keeps wh
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
@@ -19,7 +19,7 @@ from awaken.redaction import loggable_error
 from awaken.runtime.request_checks import check_id
 
 from .registries import RegistrySet
-from .registry import RegistrySnapshot
+from .registry import Answers, RegistrySnapshot
 from .resolver import unknown_agents
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class _Pin:
     """What the resolver said last about an agent and those that it names, and what became of it."""
 
     base: RegistrySnapshot
-    answers: Mapping[str, Written | None]
+    answers: Answers
     snapshot: RegistrySnapshot
 
 
@@ -99,8 +99,8 @@ class HostAgents:
         self._keep(name, _Pin(current, answers, pinned))
         return pinned
 
-    async def find(self, pinned: RegistrySnapshot, agent_id: str) -> Mapping[str, Written]:
-        """What a run that needs one more agent does not know yet, by id.
+    async def find(self, pinned: RegistrySnapshot, agent_id: str) -> Answers:
+        """What a run that needs one more agent does not know yet, by id; None for what is not.
 
         Raises:
             AgentResolverFailed: The resolver could not say whether there is such an agent.
@@ -110,15 +110,16 @@ class HostAgents:
         name = pinned.registries.local_id(agent_id)
         async with self._bounded(name):
             await self._gather(pinned.registries, name, answers)
-        return {name: agent for name, agent in answers.items() if agent is not None}
+        return answers
 
-    def extend(self, pinned: RegistrySnapshot, found: Mapping[str, Written]) -> RegistrySnapshot:
+    def extend(self, pinned: RegistrySnapshot, answers: Answers) -> RegistrySnapshot:
         """The snapshot with more agents; those that it has stay what they are."""
         registries = pinned.registries
-        for name, agent in found.items():
-            if name not in registries.agents:
+        for name, agent in answers.items():
+            if agent is not None and name not in registries.agents:
                 registries = self._add(registries, agent)
-        return pinned.changed(replace(registries, is_open=False)) if found else pinned
+        # Also when nothing was found: what is named in vain is refused now.
+        return pinned.changed(replace(registries, is_open=False)) if answers else pinned
 
     def last_seen(self, current: RegistrySnapshot, agent_id: str) -> RegistrySnapshot:
         """The snapshot with an agent as it was when it was last asked for; nothing is asked."""
@@ -241,9 +242,9 @@ async def include_agent(run: Pinned, agent_id: str) -> None:
     """
     host = run.pinned.host
     if host is not None:
-        found = await host.find(run.pinned, agent_id)
+        answers = await host.find(run.pinned, agent_id)
         # Other calls of the run may have come to know more meanwhile.
-        run.pinned = host.extend(run.pinned, found)
+        run.pinned = host.extend(run.pinned, answers)
 
 
 async def _called(name: str, asked: Awaitable[T]) -> T:
@@ -264,7 +265,7 @@ def _noted(failure: AgentResolverFailed, error: Exception | None = None) -> Agen
     return failure
 
 
-def _is_same(last: Mapping[str, Written | None], now: Mapping[str, Written | None]) -> bool:
+def _is_same(last: Answers, now: Answers) -> bool:
     return last.keys() == now.keys() and all(now[name] is agent for name, agent in last.items())
 
 

@@ -20,6 +20,10 @@ from .resolver import ResolvedAgent, resolve
 logger = logging.getLogger(__name__)
 
 
+Answers = Mapping[str, Written | None]
+"""What the host says about agents, by id; None where there is no such agent."""
+
+
 class AgentHost(Protocol):
     """Knows agents that are not registered."""
 
@@ -33,17 +37,15 @@ class AgentHost(Protocol):
         """
         ...
 
-    async def find(self, pinned: "RegistrySnapshot", agent_id: str) -> Mapping[str, Written]:
-        """What a run that needs one more agent does not know yet, by id.
+    async def find(self, pinned: "RegistrySnapshot", agent_id: str) -> Answers:
+        """What a run that needs one more agent does not know yet, by id; None for what is not.
 
         Raises:
             AgentResolverFailed: It cannot be said whether there is such an agent.
         """
         ...
 
-    def extend(
-        self, pinned: "RegistrySnapshot", found: Mapping[str, Written]
-    ) -> "RegistrySnapshot":
+    def extend(self, pinned: "RegistrySnapshot", answers: Answers) -> "RegistrySnapshot":
         """The snapshot with more agents; those that it has stay what they are."""
         ...
 
