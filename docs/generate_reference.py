@@ -25,6 +25,7 @@ import typer.main
 import awaken
 from awaken.authoring.agents import Agent
 from awaken.authoring.functions import ToolOptions
+from awaken.authoring.resolvers import AgentResolver, ListingResolver
 from awaken.bootstrap.agent_runtime import AgentRuntime, RuntimeOptions
 from awaken.bootstrap.decisions import DecisionOptions
 from awaken.bootstrap.known_providers import ADAPTERS, KNOWN_PROVIDERS
@@ -1005,6 +1006,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "agent-runtime": lambda: constructor(AgentRuntime),
     "agent-runtime-attributes": lambda: attribute_table(AgentRuntime),
     "agent-runtime-members": lambda: members(AgentRuntime),
+    "agent-resolver": lambda: "\n\n".join(
+        [class_text(AgentResolver), members(AgentResolver), members(ListingResolver)]
+    ),
     "run-handle": lambda: f"{class_text(RunHandle)}\n\n{members(RunHandle)}",
     "remembered": lambda: f"{class_text(RememberedAnswers)}\n\n{members(RememberedAnswers)}",
     "run-result": lambda: struct_table(RunResult),

@@ -2,6 +2,7 @@
 
 from awaken.authoring.agents import Agent
 from awaken.authoring.functions import tool
+from awaken.authoring.resolvers import AgentResolver
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.contracts.budgets import Budget
 from awaken.contracts.errors import AwakenError, RunFailed
@@ -20,6 +21,7 @@ from awaken.contracts.tool_results import ToolResult
 __all__ = [
     "Agent",
     "AgentEvent",
+    "AgentResolver",
     "AgentRuntime",
     "AgentSpec",
     "AwakenError",

@@ -12,6 +12,7 @@ from awaken.contracts.storage import CommitStore, EventStore, RunStore, ThreadSt
 ROOT_NAMES = [
     "Agent",
     "AgentEvent",
+    "AgentResolver",
     "AgentRuntime",
     "AgentSpec",
     "AwakenError",

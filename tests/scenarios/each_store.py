@@ -1,4 +1,8 @@
-"""Every kind of store that a scenario is played on: in memory, in a file, at a Postgres server."""
+"""One scenario on every store: `@each_store` gives it what makes the store, `new_store(tmp_path)`.
+
+What that returns opens the same store as often as it is called, as one process after another
+would.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,21 +15,22 @@ from awaken.stores.memory import MemoryStore
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.sqlite import SqliteStore
 
-StoreIn = Callable[[Path], Store]
+Opener = Callable[[], Store]
+NewStore = Callable[[Path], Opener]
 
 
-def in_memory(_: Path) -> Store:
-    return MemoryStore()
+def memory(_: Path) -> Opener:
+    store = MemoryStore()
+    return lambda: store
 
 
-def in_file(folder: Path) -> Store:
-    return SqliteStore(folder / "awaken.db")
+def sqlite(folder: Path) -> Opener:
+    return lambda: SqliteStore(folder / "awaken.db")
 
 
-def in_postgres(_: Path) -> Store:
-    return PostgresStore(server().url, schema=new_schema())
+def postgres(_: Path) -> Opener:
+    schema = new_schema()
+    return lambda: PostgresStore(server().url, schema=schema)
 
 
-_STORES: list[StoreIn] = [in_memory, in_file, in_postgres]
-on_each_store = pytest.mark.parametrize("store_in", _STORES, ids=["memory", "sqlite", "postgres"])
-"""The test takes `store_in`, and calls it with its folder for a new store that is not open yet."""
+each_store = pytest.mark.parametrize("new_store", [memory, sqlite, postgres])

@@ -14,7 +14,7 @@ from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, Terminatio
 from awaken.contracts.specs import RemoteEndpoint
 
 from .delegating import Door, asks, boss, child_of, ended, heard
-from .each_store import StoreIn, on_each_store
+from .each_store import NewStore, each_store
 from .remoting import remote_runtime, said
 
 
@@ -71,17 +71,17 @@ PARTS: dict[str, tuple[Any, Termination, Termination]] = {
 }
 
 
-@on_each_store
+@each_store
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("made", ["given", "built", "built by the port"])
 def test_a_backend_that_implements_a_part_has_the_defaults_for_the_rest(
-    store_in: StoreIn, part: str, made: str, tmp_path: Path
+    new_store: NewStore, part: str, made: str, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
         kind, as_root, as_delegate = PARTS[part]
         asker = boss(asks("far"), heard, delegates=["far"])
         given = {"given": lambda it: it, "built": BuildsOnly}.get(made, BuildsPort)(kind())
-        async with remote_runtime(given, store_in(tmp_path), asker) as rt:
+        async with remote_runtime(given, new_store(tmp_path)(), asker) as rt:
             root = await (await rt.start("far", "hi", thread_id="r")).result()
             assert root.termination == as_root
             parent = await rt.run("boss", "hi", thread_id="t")
@@ -96,8 +96,10 @@ def test_a_backend_that_implements_a_part_has_the_defaults_for_the_rest(
     asyncio.run(scenario())
 
 
-@on_each_store
-def test_cancelling_a_backend_without_abort_ends_the_run(store_in: StoreIn, tmp_path: Path) -> None:
+@each_store
+def test_cancelling_a_backend_without_abort_ends_the_run(
+    new_store: NewStore, tmp_path: Path
+) -> None:
     async def scenario() -> None:
         door = Door()
 
@@ -105,7 +107,7 @@ def test_cancelling_a_backend_without_abort_ends_the_run(store_in: StoreIn, tmp_
             async def execute_root(self, _: Any) -> BackendRunResult:
                 return said(await door.answer())
 
-        async with remote_runtime(Slow(), store_in(tmp_path)) as rt:
+        async with remote_runtime(Slow(), new_store(tmp_path)()) as rt:
             handle = await rt.start("far", "hi", thread_id="t")
             await door.opened()
             assert await handle.cancel()
@@ -129,16 +131,16 @@ def test_a_factory_without_validate_is_checked_by_what_it_builds() -> None:
         remote_runtime(object(), None)
 
 
-@on_each_store
+@each_store
 def test_a_backend_that_gives_back_no_result_fails_its_run_and_says_so(
-    store_in: StoreIn, tmp_path: Path
+    new_store: NewStore, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
         class Odd:
             async def execute_root(self, _: Any) -> Any:
                 return {"text": "hi"}
 
-        async with remote_runtime(Odd(), store_in(tmp_path)) as rt:
+        async with remote_runtime(Odd(), new_store(tmp_path)()) as rt:
             result = await (await rt.start("far", "hi", thread_id="t")).result()
             message = "the backend gave back a dict, and no BackendRunResult"
             assert result.termination == Failed(message=message, code="backend_execution_failed")

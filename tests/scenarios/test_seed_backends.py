@@ -51,7 +51,7 @@ from .delegating import (
     heard,
     within,
 )
-from .each_store import StoreIn, on_each_store
+from .each_store import NewStore, each_store
 from .remoting import STATELESS, FakeBackend, behind, remote_runtime, said, waits
 from .worlds import Gate
 
@@ -84,16 +84,16 @@ def asker(*more: Any) -> Agent:
 # --- statuses, steps, errors ---
 
 
-@on_each_store
+@each_store
 @pytest.mark.parametrize("when", ["executing", "waiting", "waiting without its agent"])
 def test_a_cancelled_remote_root_is_shown_as_cancelled(
-    store_in: StoreIn, when: str, tmp_path: Path
+    new_store: NewStore, when: str, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
         door = Door()
         can = STATELESS if when == "waiting without its agent" else BackendCapabilities()
         turn = behind(door) if when == "executing" else waits(BackendRunStatus.WAITING_INPUT, "?")
-        async with remote_runtime(FakeBackend(turn, can=can), store_in(tmp_path)) as rt:
+        async with remote_runtime(FakeBackend(turn, can=can), new_store(tmp_path)()) as rt:
             handle = await rt.start("far", "hi", thread_id="t")
             await (door.opened() if when == "executing" else within(handle.result()))
             assert await handle.cancel()
@@ -109,8 +109,8 @@ def test_a_cancelled_remote_root_is_shown_as_cancelled(
     asyncio.run(scenario())
 
 
-@on_each_store
-def test_steps_are_those_that_the_backend_has_counted(store_in: StoreIn, tmp_path: Path) -> None:
+@each_store
+def test_steps_are_those_that_the_backend_has_counted(new_store: NewStore, tmp_path: Path) -> None:
     async def scenario() -> None:
         asked = waits(BackendRunStatus.WAITING_INPUT, "?", steps=2)
         failed = RemoteUnreachable(problem="no route")
@@ -120,7 +120,7 @@ def test_steps_are_those_that_the_backend_has_counted(store_in: StoreIn, tmp_pat
         backend = FakeBackend(
             said("a", steps=7), said("b", steps=5), failed, asked, said("c", steps=3), silent
         )
-        async with remote_runtime(backend, store_in(tmp_path), asker()) as rt:
+        async with remote_runtime(backend, new_store(tmp_path)(), asker()) as rt:
             root = await rt.run("far", "hi", thread_id="r")
             assert (root.steps, (await rt.get_run(root.run_id)).steps) == (7, 7)
             said_at = [it.message.metadata for it in await rt.messages("r")]
@@ -146,15 +146,15 @@ ERRORS = {
 }
 
 
-@on_each_store
+@each_store
 @pytest.mark.parametrize("code", ERRORS)
 def test_an_error_of_a_backend_is_shown_in_its_own_words(
-    store_in: StoreIn, code: str, tmp_path: Path
+    new_store: NewStore, code: str, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
         error, problem = ERRORS[code], ERRORS[code].problem
         backend = FakeBackend(error, error)
-        async with remote_runtime(backend, store_in(tmp_path), asker()) as rt:
+        async with remote_runtime(backend, new_store(tmp_path)(), asker()) as rt:
             root = await (await rt.start("far", "hi", thread_id="r")).result()
             assert root.termination == Failed(message=problem, code=code)
             parent = await rt.run("boss", "hi", thread_id="t")
@@ -187,15 +187,15 @@ TOLD: list[tuple[BackendRunStatus, Termination, Termination, str, str]] = [
 ]
 
 
-@on_each_store
+@each_store
 def test_the_termination_of_a_backend_stands_beside_its_status(
-    store_in: StoreIn, tmp_path: Path
+    new_store: NewStore, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
         turns = [
             said(status=status, termination=given, message="broke") for status, given, *_ in TOLD
         ]
-        async with remote_runtime(FakeBackend(*turns), store_in(tmp_path)) as rt:
+        async with remote_runtime(FakeBackend(*turns), new_store(tmp_path)()) as rt:
             for number, (status, _, kept, label, reason) in enumerate(TOLD):
                 thread = f"t{number}"
                 finish = finish_in([it async for it in rt.stream("far", "hi", thread_id=thread)])
@@ -209,15 +209,15 @@ def test_the_termination_of_a_backend_stands_beside_its_status(
     asyncio.run(scenario())
 
 
-@on_each_store
+@each_store
 def test_an_empty_text_is_an_answer_and_wins_over_the_response(
-    store_in: StoreIn, tmp_path: Path
+    new_store: NewStore, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
         nothing = said("not this", output=BackendRunOutput(text=""))
         question = waits(WAITING, "which city?")
         backend = FakeBackend(nothing, nothing, question, nothing, said("this"))
-        async with remote_runtime(backend, store_in(tmp_path), asker()) as rt:
+        async with remote_runtime(backend, new_store(tmp_path)(), asker()) as rt:
             assert (await rt.run("far", "hi", thread_id="r")).text == ""
             assert [it.message.role for it in await rt.messages("r")] == [Role.USER]
             await rt.run("boss", "hi", thread_id="t")
@@ -242,10 +242,10 @@ STOPPED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@on_each_store
+@each_store
 @pytest.mark.parametrize("how", STOPPED)
 def test_a_delegate_that_was_stopped_or_blocked_says_why(
-    store_in: StoreIn, how: str, tmp_path: Path
+    new_store: NewStore, how: str, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
         options, told = STOPPED[how]
@@ -259,7 +259,7 @@ def test_a_delegate_that_was_stopped_or_blocked_says_why(
         worker = agent("worker", ENDLESS, ENDLESS, tools=[work], **options)
         backend = FakeBackend(said(status=TIMEOUT, message="10 ms"))
         both = boss(asks("worker"), asks("far"), heard, delegates=["worker", "far"])
-        async with remote_runtime(backend, store_in(tmp_path), both, worker, clock=clock) as rt:
+        async with remote_runtime(backend, new_store(tmp_path)(), both, worker, clock=clock) as rt:
             await rt.run("boss", "hi", thread_id="t")
             here, there = await answers(rt, "t")
             assert f"({told}" in here
@@ -283,14 +283,14 @@ def started(place: str, store: Any, *turns: Any, **options: Any) -> AgentRuntime
 NAMES = {"local": "near", "remote": "far"}
 
 
-@on_each_store
+@each_store
 @on_both_places
 @pytest.mark.parametrize("way", ["start", "queue", "resume"])
 def test_a_continued_run_names_the_session_and_the_request_of_its_current_turn(
-    store_in: StoreIn, place: str, way: str, tmp_path: Path
+    new_store: NewStore, place: str, way: str, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
-        async with started(place, store_in(tmp_path)) as rt:
+        async with started(place, new_store(tmp_path)()) as rt:
             first: Any = {"thread_id": "t", "session_id": "s1", "transport_request_id": "r1"}
             then: Any = {"thread_id": "t", "session_id": "s2", "transport_request_id": "r2"}
             waiting = await rt.run(NAMES[place], "hi", **first)
@@ -306,13 +306,13 @@ def test_a_continued_run_names_the_session_and_the_request_of_its_current_turn(
     asyncio.run(scenario())
 
 
-@on_each_store
+@each_store
 @on_both_places
 def test_a_run_that_waits_names_the_dispatch_since_which_it_does(
-    store_in: StoreIn, place: str, tmp_path: Path
+    new_store: NewStore, place: str, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
-        async with started(place, store_in(tmp_path)) as rt:
+        async with started(place, new_store(tmp_path)()) as rt:
             receipt = await rt.submit(NAMES[place], "hi", thread_id="t")
             await within(rt.wait(receipt.run_id))
             waiting = (await rt.get_run(receipt.run_id)).waiting
@@ -326,15 +326,15 @@ def test_a_run_that_waits_names_the_dispatch_since_which_it_does(
     asyncio.run(scenario())
 
 
-@on_each_store
+@each_store
 @on_both_places
 def test_what_a_run_was_given_is_known_without_a_copy_of_its_request(
-    store_in: StoreIn, place: str, tmp_path: Path
+    new_store: NewStore, place: str, tmp_path: Path
 ) -> None:
     """The dispatch has the request, the record which messages, the state what still holds."""
 
     async def scenario() -> None:
-        async with started(place, store_in(tmp_path)) as rt:
+        async with started(place, new_store(tmp_path)()) as rt:
             warm = InferenceOverride(temperature=0.25)
             receipt = await rt.submit(NAMES[place], "hi", thread_id="t", overrides=warm)
             await within(rt.wait(receipt.run_id))
@@ -359,14 +359,14 @@ def test_what_a_run_was_given_is_known_without_a_copy_of_its_request(
 # --- threads that are free ---
 
 
-@on_each_store
+@each_store
 @pytest.mark.parametrize("way", ["run", "submit"])
 def test_a_stateless_backend_that_waits_does_not_block_its_thread(
-    store_in: StoreIn, way: str, tmp_path: Path
+    new_store: NewStore, way: str, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
         backend = FakeBackend(waits(WAITING, "which?"), said("Rome it is"), can=STATELESS)
-        async with remote_runtime(backend, store_in(tmp_path)) as rt:
+        async with remote_runtime(backend, new_store(tmp_path)()) as rt:
             waiting = await rt.run("far", "hi", thread_id="t")
             assert (waiting.status, waiting.text) == (RunStatus.WAITING, "which?")
             # Whoever names the run is told that it cannot go on, and what can be done instead.
@@ -421,14 +421,14 @@ def free_world(store: Any, **options: Any) -> AgentRuntime:
     return remote_runtime(FakeBackend(*[said("ok")] * count), store, near, **options)
 
 
-@on_each_store
+@each_store
 @on_both_places
 @pytest.mark.parametrize("way", ["result", "last event", "mailbox"])
 def test_a_thread_is_free_as_soon_as_its_run_has_given_its_result(
-    store_in: StoreIn, place: str, way: str, tmp_path: Path
+    new_store: NewStore, place: str, way: str, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
-        async with free_world(store_in(tmp_path)) as rt:
+        async with free_world(new_store(tmp_path)()) as rt:
             await within(start_at_once(rt, place, way))
 
     asyncio.run(scenario())

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from awaken.authoring.agents import Agent
+from awaken.authoring.resolvers import AgentResolver
 from awaken.contracts.backends import ExecutionBackend, ExecutionBackendFactory
 from awaken.contracts.budgets import Budget, PriceList
 from awaken.contracts.bus import Bus
@@ -42,7 +43,6 @@ from awaken.runtime.engine import RunEngine
 from awaken.runtime.handles import RunHandle
 from awaken.runtime.health import ModelHealth
 from awaken.runtime.limits import Limits, ToolSlots
-from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.run import Services
 from awaken.runtime.system import SystemClock, Uuid7Source
 from awaken.services.busy_threads import BUSY, BusyThreads
@@ -55,6 +55,7 @@ from awaken.services.view import Desk, TenantView
 from .arguments import check_names, check_optional_text, check_text, converted
 from .backends import Backends
 from .decisions import DecisionOptions, NamedDecision, decision_on, named_decisions
+from .host_agents import registry_handle
 from .node import Node
 from .plugins import PluginLives
 from .post_room import PostRoom
@@ -104,6 +105,8 @@ class RuntimeOptions(TypedDict, total=False):
     """Servers whose agents can be named as `registry/agent`, once their cards were read."""
     local_name: str
     """What the agents of this runtime are called where registries are named; absent: `local`."""
+    resolver: AgentResolver
+    """Asked for agents that are not registered, with the host's own code."""
     has_worker: bool
     """Whether to execute what is queued; by default on every store that outlives the process."""
 
@@ -144,7 +147,7 @@ class AgentRuntime(ThreadCalls):
         registries = registry_set(agents, tools, plugins, clients, self._backends.by_name, models)
         registries = with_everywhere(registries, options.get("everywhere", ()))
         registries = with_remotes(registries, remotes, options.get("local_name", LOCAL_NAME))
-        self.registry = RegistryHandle(registries)
+        self.registry = registry_handle(registries, options.get("resolver"), limits.resolver_ms)
         self._plugins = PluginLives(self.registry)
         self._discovery = Discovery(self.registry, remotes, self._backends, self._clock)
         ids = options.get("ids") or Uuid7Source()

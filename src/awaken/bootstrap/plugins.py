@@ -52,6 +52,11 @@ def _made(name: str, load: Callable[[], Callable[[], Plugin]]) -> Plugin:
     return plugin
 
 
+def has_life(plugin: Plugin) -> bool:
+    """Whether a plugin wants to be opened or closed."""
+    return type(plugin).open is not Plugin.open or type(plugin).close is not Plugin.close
+
+
 class PluginLives:
     """Opens plugins with their runtime and closes them with it. Implements `PluginHost`."""
 
@@ -93,8 +98,4 @@ class PluginLives:
         known = [*registries.plugins.values()]
         known += [plugin for source in registries.agents.values() for plugin in source.plugins]
         distinct = {id(plugin): plugin for plugin in known}.values()
-        return [
-            it
-            for it in distinct
-            if type(it).open is not Plugin.open or type(it).close is not Plugin.close
-        ]
+        return [plugin for plugin in distinct if has_life(plugin)]

@@ -12,6 +12,7 @@ from awaken.contracts.suspension import DecisionAction, ResumeMode, Ticket
 from awaken.contracts.tools import Tool
 from awaken.runtime.bookmark import read_bookmark
 from awaken.runtime.recovery import latest_turn
+from awaken.runtime.resolution.host_agents import include_agent
 from awaken.runtime.resolution.registry import RegistrySnapshot
 from awaken.runtime.resolution.resolver import ResolvedAgent
 
@@ -22,8 +23,19 @@ class Resumability:
     """Judges runs by one set of agents. Every problem is a sentence that names what is missing."""
 
     def __init__(self, snapshot: RegistrySnapshot) -> None:
-        self._snapshot = snapshot
+        self.pinned = snapshot
         self._declared = _declared_keys(snapshot)
+        self._refused: dict[str, str] = {}
+        """Agents that could not be had from the host's resolver, and why."""
+
+    async def know(self, *agent_ids: str | None) -> None:
+        """Have the host's resolver asked for agents that are not registered, if there is one."""
+        for agent_id in filter(None, agent_ids):
+            try:
+                await include_agent(self, agent_id)
+            except AwakenError as error:
+                self._refused[agent_id] = str(error)
+        self._declared = _declared_keys(self.pinned)
 
     def active_agent(self, checkout: Checkout) -> str | None:
         """The agent that a thread was handed over to, if any."""
@@ -58,8 +70,10 @@ class Resumability:
     def _with_agent(
         self, agent_id: str, look: Callable[[ResolvedAgent], Iterator[str]]
     ) -> list[str]:
+        if agent_id in self._refused:
+            return [self._refused[agent_id]]
         try:
-            agent = self._snapshot.resolve(agent_id)
+            agent = self.pinned.resolve(agent_id)
         except AwakenError as error:
             return [str(error)]
         return list(look(agent))

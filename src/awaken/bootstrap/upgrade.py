@@ -4,13 +4,14 @@ Only reads. The store must have the schema of this version. Models and backends 
 it: they can be changed under a run at any time.
 """
 
-import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
 
 from awaken.authoring.agents import Agent
+from awaken.authoring.resolvers import AgentResolver
 from awaken.contracts.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.errors import CorruptRecord
 from awaken.contracts.identity import present
@@ -24,9 +25,11 @@ from awaken.contracts.storage import Checkout, Store
 from awaken.contracts.tasks import SUB_AGENT
 from awaken.contracts.threads import Thread
 from awaken.contracts.tools import Tool
+from awaken.runtime.limits import Limits
 from awaken.runtime.resolution.registry import RegistrySnapshot
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT
 
+from .host_agents import host_agents
 from .registries import registry_set
 from .resumability import Resumability
 
@@ -66,6 +69,7 @@ async def check_upgrade(
     *,
     tools: Iterable[Tool | Callable[..., Any]] = (),
     plugins: Iterable[Plugin] = (),
+    resolver: AgentResolver | None = None,
 ) -> UpgradeReport:
     """Look at every run that waits, executes or is queued; nothing is changed.
 
@@ -74,7 +78,9 @@ async def check_upgrade(
         StorageError: The store does not answer.
     """
     bare = [_without_model(agent) for agent in agents]
-    snapshot = RegistrySnapshot(1, registry_set(bare, tools, plugins, {}, {}))
+    registries = registry_set(bare, tools, plugins, {}, {})
+    host = None if resolver is None else host_agents(_Bare(resolver), Limits().resolver_ms)
+    snapshot = RegistrySnapshot(1, replace(registries, is_open=host is not None), host)
     checker = _Checker(store, Resumability(snapshot))
     found = [run async for run in checker.runs()]
     stranded = tuple(run for run in found if run.problems)
@@ -84,7 +90,18 @@ async def check_upgrade(
 def _without_model(agent: Agent | AgentSpec) -> Agent | AgentSpec:
     if isinstance(agent, AgentSpec):
         return msgspec.structs.replace(agent, model_id="scripted", endpoint=None)
-    return dataclasses.replace(agent, model="scripted", endpoint=None)
+    return replace(agent, model="scripted", endpoint=None)
+
+
+class _Bare:
+    """The agents of a resolver without their models, as the registered ones are looked at."""
+
+    def __init__(self, resolver: AgentResolver) -> None:
+        self._resolver = resolver
+
+    async def resolve(self, agent_id: str, /) -> Agent | AgentSpec | None:
+        agent = await self._resolver.resolve(agent_id)
+        return _without_model(agent) if isinstance(agent, Agent | AgentSpec) else agent
 
 
 class _Checker:
@@ -115,6 +132,7 @@ class _Checker:
             records = await self._store.list_tool_records(record.run_id)
             # A handoff that is due follows when the calls of the agent before it are over.
             agent_id = present(record.active_agent_id) or agent_id
+            await self._resumability.know(agent_id, self._resumability.active_agent(checkout))
             problems = self._resumability.problems(agent_id, checkout, records)
             problems += self._resumability.handoff_problems(agent_id, checkout)
         except CorruptRecord as error:
@@ -140,6 +158,7 @@ class _Checker:
                 or self._resumability.active_agent(checkout)
                 or (latest.agent_id if latest is not None else DEFAULT_AGENT)
             )
+            await self._resumability.know(agent_id)
             problems = self._resumability.start_problems(agent_id, checkout)
         except CorruptRecord as error:
             problems = [str(error)]

@@ -107,7 +107,7 @@ async def _opened(app: App, agent_id: str) -> ResolvedAgent:
     plugins = PluginLives(registry)
     try:
         await plugins.open()
-        return registry.snapshot().resolve(agent_id)
+        return await registry.resolve(agent_id)
     finally:
         await plugins.close()
 

@@ -32,7 +32,7 @@ from .listening import BACKLOG, DEFAULT, Address, listening, wanted_address
 from .logs import with_logs
 from .printing import as_json, out, plain
 from .reloading import Watched, begin_anew, inherited_socket
-from .served import Served, app_served, demo_served, tell_missing_keys
+from .served import Served, app_served, demo_served, name_agents, tell_missing_keys
 from .stop_signals import stop_signals
 
 app = new_app()
@@ -161,7 +161,7 @@ class _Process:
     def _say_ready(self, url: str, runtime: AgentRuntime) -> None:
         agents, store = list(runtime.registry.snapshot().registries.agents), runtime.store.name
         facts = {"event": "ready", "pid": os.getpid(), "url": url, "store": store, "agents": agents}
-        text = plain(f"Ready: {url}, {store}, agents {', '.join(agents)}.")
+        text = plain(f"Ready: {url}, {store}, agents {name_agents(runtime)}.")
         out(as_json(facts, indent=None) if self.is_json else text)
 
 

@@ -92,6 +92,12 @@ def check_own_store(app: App, *, is_store_chosen: bool) -> None:
         raise InvalidInput(what="--store", problem=problem)
 
 
+def name_agents(runtime: AgentRuntime) -> str:
+    """The agents of a runtime, for people."""
+    named = list(runtime.registry.snapshot().registries.agents)
+    return ", ".join([*named, *(["those of its resolver"] if runtime.registry.host else [])])
+
+
 def tell_missing_keys(runtime: AgentRuntime) -> None:
     """Warn of every model whose provider has no key, before somebody asks for it in vain."""
     for problem in missing_keys(runtime.registry.snapshot()):

@@ -84,7 +84,7 @@ async def _talk(runtime: AgentRuntime, agent_id: str, text: str | None) -> bool:
     """Talk, and return whether it worked; in a conversation people see for themselves."""
     async with runtime:
         # Before the greeting: it would promise an agent that is not there.
-        runtime.registry.snapshot().resolve(agent_id)
+        await runtime.registry.resolve(agent_id)
         if text is None:
             await converse(runtime, agent_id)
             return True

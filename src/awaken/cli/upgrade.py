@@ -43,7 +43,9 @@ async def _checked(store: Store, app: App) -> UpgradeReport:
     registries = app.runtime.registry.snapshot().registries
     written = [it.written for it in registries.agents.values() if it.written is not None]
     tools, plugins = registries.tools.values(), registries.plugins.values()
-    return await check_upgrade(store, written, tools=tools, plugins=plugins)
+    host = app.runtime.registry.host
+    resolver = None if host is None else host.resolver
+    return await check_upgrade(store, written, tools=tools, plugins=plugins, resolver=resolver)
 
 
 def _text(report: UpgradeReport) -> str:

@@ -23,7 +23,7 @@ from .desk import IsJson, StoreUrl, reporting
 from .finished_runs import FinishedRuns
 from .logs import with_logs
 from .printing import as_json, ending_text, out, plain
-from .served import check_own_store, tell_missing_keys
+from .served import check_own_store, name_agents, tell_missing_keys
 from .stop_signals import stop_signals
 from .stores import store_at
 
@@ -138,7 +138,7 @@ class _Lines:
         names = list(runtime.registry.snapshot().registries.agents)
         store = runtime.store.name
         document = {"event": "ready", "pid": os.getpid(), "store": store, "agents": names}
-        text = f"Ready: {store}, agents {', '.join(names)}"
+        text = f"Ready: {store}, agents {name_agents(runtime)}"
         if config is not None:
             document["concurrency"] = config.concurrency
             text += f", {config.concurrency} runs at once"

@@ -59,7 +59,7 @@ class Failures:
         try:
             if isinstance(error, UnknownAgent) and await self._is_others_turn(dispatch):
                 logger.info("Dispatch '%s' is left to others: %s", dispatch.dispatch_id, error)
-                await self.give_back(dispatch, error=_reason(error))
+                await self.give_back(dispatch, self._others_ms(), error=_reason(error))
                 return
             _log(dispatch, error)
             if is_permanent(error):
@@ -81,6 +81,13 @@ class Failures:
         """Whether another worker may still come that has the agent."""
         age_ms = await self._store.now_ms() - dispatch.created_at
         return age_ms < self._config.unknown_agent_ms
+
+    def _others_ms(self) -> int:
+        """How long a dispatch for an agent of others is left alone here.
+
+        A worker with a resolver claims for every agent: it would come upon it again at once.
+        """
+        return 0 if self._engine.registry.host is None else self._config.sweep_ms
 
     async def give_back(
         self, dispatch: RunDispatch, delay_ms: int = 0, error: str | None = None

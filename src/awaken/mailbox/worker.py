@@ -178,8 +178,11 @@ class Worker:
     def _agents(self) -> tuple[str, ...] | None:
         """The agents that are registered here; others are for other workers.
 
-        Once in a while for all: what nobody has an agent for must not wait for ever.
+        Once in a while for all: what nobody has an agent for must not wait for ever. With a
+        resolver always: which agents it knows is not known before it is asked.
         """
+        if self._engine.registry.host is not None:
+            return None
         now = self._services.clock.monotonic_ms()
         if self._strangers_at is None or now - self._strangers_at >= self._config.sweep_ms:
             self._strangers_at = now

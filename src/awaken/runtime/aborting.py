@@ -15,7 +15,7 @@ from awaken.contracts.storage import Store
 
 from .backend_calls import RunCheckpoint, parent_of
 from .orders import entry_of
-from .resolution.registry import RegistrySnapshot
+from .resolution.registry import RegistryHandle
 from .run import Run
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ def _can_abort(run: Run) -> bool:
     return run.agent.backend.capabilities().cancellation.has_abort
 
 
-async def abort_remote(store: Store, registry: RegistrySnapshot, order: AbortRemote) -> None:
+async def abort_remote(store: Store, registry: RegistryHandle, order: AbortRemote) -> None:
     """Tell the other side to stop; nothing is left to do when run or backend know of nothing.
 
     Raises:
@@ -77,7 +77,7 @@ async def abort_remote(store: Store, registry: RegistrySnapshot, order: AbortRem
     checkout = await store.checkout(order.thread_id)
     if record is None or checkout is None:
         return
-    agent = registry.resolve(order.agent_id)
+    agent = await registry.resolve(order.agent_id)
     if agent.is_local or not agent.backend.capabilities().cancellation.has_abort:
         return
     stored = checkout.state.get(REMOTE_TARGETS.name)

@@ -10,12 +10,7 @@ from functools import partial
 import msgspec
 
 from awaken.contracts.budgets import RUN_LEDGER
-from awaken.contracts.errors import (
-    AwakenError,
-    InvalidResume,
-    ThreadBusy,
-    VersionConflict,
-)
+from awaken.contracts.errors import AwakenError, InvalidResume, ThreadBusy, VersionConflict
 from awaken.contracts.identity import present
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.loop_state import (
@@ -109,6 +104,7 @@ class Admission:
             FrontendToolConflict: A tool of the client has the name of one of the agent's.
             LimitExceeded: A message is too large.
             PluginFailed: A screen failed; the request may not be kept as it was.
+            AgentResolverFailed: It cannot be said which screens have to look at it.
         """
         self.check(request)
         request = request.owned()
@@ -132,14 +128,14 @@ class Admission:
         )
         return look_at_options(env, seen)
 
-    def screen_history(self, agent_id: str, history: Sequence[Message]) -> Seen:
+    async def screen_history(self, agent_id: str, history: Sequence[Message]) -> Seen:
         """Messages from elsewhere that a thread of the agent is to begin with, as they may rest.
 
         Raises:
             UnknownAgent: The agent is not registered.
             PluginFailed: A screen failed; the messages may not be kept as they were.
         """
-        return look_at_messages(self._registry.snapshot().resolve(agent_id).env, history)
+        return look_at_messages((await self._registry.resolve(agent_id)).env, history)
 
     async def _agent_of(self, request: RunRequest) -> ResolvedAgent | None:
         """The agent that is asked; None when it cannot be had here."""
@@ -149,8 +145,9 @@ class Admission:
             agent_id = (
                 DEFAULT_AGENT if checkout is None else _selected_agent(request, checkout, None)
             )
+        pinned = await self._registry.pin(agent_id)
         try:
-            return self._registry.snapshot().resolve(agent_id)
+            return pinned.resolve(agent_id)
         except AwakenError:
             return None
 
@@ -160,6 +157,7 @@ class Admission:
         Raises:
             UnknownThread: The thread is not the tenant's who asks.
             UnknownAgent: The agent is not registered.
+            AgentResolverFailed: The host could not say what the agent is.
             InvalidResume: The run to continue cannot be continued.
             ThreadBusy: Another run of the thread has not ended.
             VersionConflict: The thread has gone on from where the request expects it.
@@ -176,8 +174,8 @@ class Admission:
             checkout.thread.check_tenant(request.tenant_id)
         _check_place(request, checkout.thread)
         previous = await self._continued(request, checkout)
-        pinned = self._registry.snapshot()
         agent_id = _selected_agent(request, checkout, previous)
+        pinned = await self._registry.pin(agent_id)
         agent = pinned.resolve(agent_id)
         if request.dispatch_id is None and request.frontend_tools:
             # What was queued was checked then; by now it can only be left out.

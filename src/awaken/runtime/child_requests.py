@@ -27,6 +27,7 @@ from awaken.contracts.sub_runs import Delegation
 from awaken.contracts.tasks import BACKGROUND_TASKS, TaskInfo
 from awaken.contracts.tracing import CURRENT_TRACE
 
+from .resolution.host_agents import include_agent
 from .run import Run
 from .spending.ledgers import allowances, applicable
 
@@ -45,6 +46,7 @@ async def agent_request(
     """
     agent_id = delegation.agent_id
     try:
+        await include_agent(run, agent_id)
         agent = run.pinned.resolve(agent_id)
     except UnknownAgent as error:
         raise AgentNotFound(problem=f"failed to resolve agent '{agent_id}': {error}") from error

@@ -85,7 +85,8 @@ async def _result(run: Run, record: RunRecord) -> BackendRunResult:
 async def _output(run: Run, record: RunRecord) -> BackendRunOutput:
     """What the child gave back; only a remote one can have given more than its text."""
     known = run.pinned.registries.agents.get(record.agent_id)
-    if known is not None and known.spec.endpoint is not None:
+    # One that is not known was found by the host's resolver before this process came.
+    if known is None or known.spec.endpoint is not None:
         checkout = await run.store.checkout(record.thread_id)
         stored = None if checkout is None else checkout.state.get(BACKEND_OUTPUT.name)
         if stored is not None:

@@ -154,10 +154,10 @@ class RunEngine:
         match delivery_of(dispatch, checkout, record):
             case Drop(record=ended):
                 await self.store.release(dispatch.dispatch_id, dispatch.claim_token)
-                return await recorded_result(ended, self.store, self.registry.snapshot())
+                return await recorded_result(ended, self.store, self.registry)
             case End() as end:
                 ended = await self.endings.end_dispatch(dispatch, end)
-                return await recorded_result(ended, self.store, self.registry.snapshot())
+                return await recorded_result(ended, self.store, self.registry)
             case Deliver() as delivery:
                 return await self._deliver(dispatch, dispatch.claim_token, delivery)
             case RecoverFirst(request=request):
@@ -194,7 +194,7 @@ class RunEngine:
             raise said
         release = Release(taken_by=said.run_id)
         await self.store.release(dispatch.dispatch_id, dispatch.claim_token, release)
-        return await recorded_result(record, self.store, self.registry.snapshot())
+        return await recorded_result(record, self.store, self.registry)
 
     async def start(self, request: RunRequest, reader: EventReader | None = None) -> RunHandle:
         """Start a request and return once the run is durable; a reader gets all its events.
@@ -350,9 +350,9 @@ class RunEngine:
                 check_chosen_ids(request.messages, (answer,))
         return request
 
-    def screen_history(self, agent_id: str, history: Sequence[Message]) -> Seen:
+    async def screen_history(self, agent_id: str, history: Sequence[Message]) -> Seen:
         """A history from elsewhere as it may rest; see `Admission.screen_history`."""
-        return self._admission.screen_history(agent_id, history)
+        return await self._admission.screen_history(agent_id, history)
 
     def steer(self, id_: str, messages: Sequence[Message]) -> SteerReceipt:
         """Send messages into a running run; it takes them in before its next inference."""
@@ -382,7 +382,7 @@ class RunEngine:
         record = await self.store.load_run(run_id)
         if record is None:
             raise UnknownRun(run_id=run_id)
-        return await recorded_result(record, self.store, self.registry.snapshot())
+        return await recorded_result(record, self.store, self.registry)
 
     async def settle(self, timeout_ms: int) -> None:
         """Wait until nothing executes here, but no longer than this."""
@@ -433,7 +433,7 @@ class RunEngine:
             UnknownAgent: This process does not have the agent; another one may.
             ExecutionBackendError: The other side could not be told.
         """
-        await abort_remote(self.store, self.registry.snapshot(), order)
+        await abort_remote(self.store, self.registry, order)
 
     async def _ask(self, active: ActiveRun, cause: str) -> bool:
         """Cancel what executes here; with a lease it stays cancelled if this process dies now.

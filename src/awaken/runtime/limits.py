@@ -23,6 +23,8 @@ class Limits(StrictRecord, frozen=True, kw_only=True):
     """How long a cancelled tool may take to clean up before it is abandoned."""
     hook_ms: int = 60_000
     """How long a plugin's hook or gate may take."""
+    resolver_ms: int = 10_000
+    """How long the host's resolver may take for an agent and those that it names."""
     run_end_ms: int = 30_000
     """How long the hooks of the last phase may take."""
     phase_rounds: int = 16

@@ -18,6 +18,7 @@ from .hearing import wakes_model
 from .instruments import tell_handover
 from .phases.commands import submit
 from .phases.runner import has_work, run_phase
+from .resolution.host_agents import include_agent
 from .resolution.resolver import ResolvedAgent
 from .resume import has_decided
 from .run import Run, block_run, unheard_by
@@ -81,6 +82,7 @@ async def switch_agent(run: Run) -> Blocked | None:
     if wanted is None or wanted == run.agent.spec.id:
         return None
     try:
+        await include_agent(run, wanted)
         agent = run.pinned.resolve(wanted).with_frontend_tools(run.request.frontend_tools)
         agent = agent.with_output(run.request.output_schema)
         agent = add_session_tools(agent, run.request, run.services.session_tools)

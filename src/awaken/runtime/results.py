@@ -8,7 +8,7 @@ from awaken.contracts.lifecycle import NaturalEnd, Suspended, Termination
 from awaken.contracts.runs import RunRecord, RunResult
 from awaken.contracts.storage import RunStore
 
-from .resolution.registry import RegistrySnapshot
+from .resolution.registry import RegistryHandle
 from .run import Run
 
 
@@ -29,7 +29,7 @@ def executed_result(run: Run, ended: BackendRunResult) -> RunResult:
 
 
 async def recorded_result(
-    record: RunRecord, store: RunStore, registry: RegistrySnapshot
+    record: RunRecord, store: RunStore, registry: RegistryHandle
 ) -> RunResult:
     """The same result, from what was stored."""
     return RunResult(
@@ -42,7 +42,7 @@ async def recorded_result(
         steps=record.steps,
         usage=record.usage,
         tickets=await store.list_tickets(record.thread_id) if record.waiting else (),
-        output=_recorded_output(record, registry),
+        output=await _recorded_output(record, registry),
     )
 
 
@@ -52,12 +52,13 @@ def _shown_end(record: RunRecord) -> Termination | None:
     return Suspended() if record.waiting else record.termination
 
 
-def _recorded_output(record: RunRecord, registry: RegistrySnapshot) -> Any:
+async def _recorded_output(record: RunRecord, registry: RegistryHandle) -> Any:
     """Decode the answer of a run that ended by itself; only its text is stored."""
     if not isinstance(record.termination, NaturalEnd):
         return None
     try:
-        agent = registry.resolve(record.active_agent_id or record.agent_id)
+        agent_id = record.active_agent_id or record.agent_id
+        agent = await registry.resolve(agent_id)
         return agent.output.decode(record.final_output or "") if agent.output else None
     except AwakenError:
         # The agent was changed since: the text is still there.

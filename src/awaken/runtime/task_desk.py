@@ -194,7 +194,7 @@ class TaskDesk:
         task_id = record.run_id
         if record.status is RunStatus.DONE:
             raise TaskTerminated(task_id=task_id, status=task_record(record).status.value)
-        if not self._takes_messages(record):
+        if not await self._takes_messages(record):
             raise TaskHasNoInbox(task_id=task_id)
         letter = Letter(
             thread_id=record.thread_id,
@@ -207,12 +207,13 @@ class TaskDesk:
             raise TaskHasNoInbox(task_id=task_id)
         return letter_id
 
-    def _takes_messages(self, record: RunRecord) -> bool:
+    async def _takes_messages(self, record: RunRecord) -> bool:
         """Whether the task is an agent's that executes in one of our processes."""
         if record.task is None or record.task.task_type != SUB_AGENT:
             return False
         agent_id = record.active_agent_id or record.agent_id
-        agent = self._runs.registry.snapshot().registries.agents.get(agent_id)
+        registries = (await self._runs.registry.pin(agent_id)).registries
+        agent = registries.agents.get(registries.name_of(agent_id))
         return agent is None or agent.spec.endpoint is None
 
     async def _tell_owner(self, request: RunRequest, news: TaskNews) -> bool:

@@ -106,7 +106,7 @@ class Operations:
         info = SystemInfo(
             version=self._version,
             store=self._premises.desk.store.name.partition(":")[0],
-            agents=len(call.view.agents()),
+            agents=len(await call.view.agents()),
             protocols=self._protocols,
             uptime_ms=self._clock.monotonic_ms() - self._started,
         )

@@ -24,6 +24,7 @@ from awaken.contracts.errors import (
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination, TicketStatus
 from awaken.contracts.mailbox import MailboxWatcher
 from awaken.contracts.messages import Message
+from awaken.contracts.resolver_errors import AgentResolverFailed
 from awaken.contracts.runs import (
     DecisionReceipt,
     RunRecord,
@@ -232,7 +233,7 @@ class RunControl:
         if active is not None:
             return await self._cancel_active(active, cause)
         # An agent that this process does not have has to be ended without it.
-        with suppress(UnknownAgent):
+        with suppress(UnknownAgent, AgentResolverFailed):
             if await self._engine.cancel_waiting(run_id, cause):
                 return True
         return await self._mailbox.cancel_run(run_id, cause)
@@ -280,7 +281,7 @@ class RunControl:
             return False
         try:
             return await self._engine.go_on(queued)
-        except (ThreadBusy, UnknownAgent, InvalidResume):
+        except (ThreadBusy, UnknownAgent, AgentResolverFailed, InvalidResume):
             # Executed elsewhere, or by an agent that this process does not have.
             return False
         except StorageError as error:

@@ -1,6 +1,6 @@
 """A tenant's threads: what belongs to others does not exist for it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -53,7 +53,7 @@ class ThreadView:
         clock: Clock,
         ids: IdSource,
         tenant_id: str | None,
-        screen_history: Callable[[str, Sequence[Message]], Seen],
+        screen_history: Callable[[str, Sequence[Message]], Awaitable[Seen]],
     ) -> None:
         self._screen_history = screen_history
         self.tenant_id = tenant_id
@@ -125,7 +125,7 @@ class ThreadView:
             LimitExceeded: It is too long.
         """
         check_history(history)
-        messages, blocked = self._screen_history(request.agent_id or "", history)
+        messages, blocked = await self._screen_history(request.agent_id or "", history)
         now = self.now_ms()
         thread = Thread(id=self.stored(self.new_id()), tenant_id=self.tenant_id).touched(now)
         named = [msgspec.structs.replace(message, id=self.new_id()) for message in messages]

@@ -1,6 +1,7 @@
 """What one tenant can see and do. What belongs to others does not exist for it."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,6 @@ from awaken.contracts.runs import (
     RunResult,
     used_run_id,
 )
-from awaken.contracts.specs import AgentSpec
 from awaken.contracts.storage import DeleteStrategy, Store
 from awaken.contracts.suspension import ToolCallResume
 from awaken.contracts.tenancy import shown_id
@@ -35,6 +35,8 @@ from awaken.mailbox.receipts import SubmitReceipt
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.handles import RunHandle
 from awaken.runtime.repeats import AlreadySaid, already_said, without_repeats
+from awaken.runtime.resolution.registry import RegistrySnapshot
+from awaken.runtime.resolution.resolver import ResolvedAgent
 from awaken.runtime.streams import EventReader
 
 from .busy_threads import BUSY, BusyThreads
@@ -119,21 +121,35 @@ class TenantView(ThreadView):
         """Small durable values; whoever uses them checks first whose they are."""
         return self._desk.profile
 
-    def agents(self) -> dict[str, AgentSpec]:
+    async def agents(self) -> dict[str, ResolvedAgent]:
         """The agents that can be run, by id; not those that were found at other servers.
 
-        Those are called with the operator's credentials, by agents that name them.
-        """
-        sources = self._desk.engine.registry.snapshot().registries.agents.items()
-        return {name: source.spec for name, source in sources if source.spec.registry is None}
-
-    def tool_ids(self, agent_id: str) -> tuple[str, ...]:
-        """The tools that an agent has.
+        Those are called with the operator's credentials, by agents that name them. A resolver of
+        the host's own may know more agents than it shows.
 
         Raises:
-            UnknownAgent: It is not registered.
+            AgentResolverFailed: The host's resolver could not say which there are.
         """
-        return tuple(sorted(self._desk.engine.registry.snapshot().resolve(agent_id).tools))
+        listed = await self._desk.engine.registry.list_agents()
+        return {name: listed.resolve(name) for name in _own_agents(listed)}
+
+    async def agent(self, agent_id: str) -> ResolvedAgent:
+        """An agent that can be run, by its own id; not one that was found at another server.
+
+        Raises:
+            UnknownAgent: There is none.
+            AwakenError: The host's resolver failed, or returned what cannot be accepted.
+        """
+        registry = self._desk.engine.registry
+        with suppress(UnknownAgent):
+            found = await registry.resolve(agent_id)
+            if found.spec.id == agent_id and found.spec.registry is None:
+                return found
+        raise self._unknown(agent_id)
+
+    def _unknown(self, agent_id: str) -> UnknownAgent:
+        known = sorted(_own_agents(self._desk.engine.registry.snapshot()))
+        return UnknownAgent(agent_id=agent_id, known=", ".join(known) or "none")
 
     async def start(self, request: RunRequest) -> StartedRun:
         """Run an agent on a thread, and follow it; on a busy one as the request says.
@@ -395,7 +411,14 @@ class TenantView(ThreadView):
         return msgspec.structs.replace(request, **given).owned()
 
     def _check_agent(self, agent_id: str | None) -> None:
+        if not agent_id:
+            return
         registries = self._desk.engine.registry.snapshot().registries
-        found = registries.agents.get(registries.name_of(agent_id)) if agent_id else None
+        found = registries.agents.get(registries.name_of(agent_id))
         if found is not None and found.spec.registry is not None:
-            raise UnknownAgent(agent_id=agent_id, known=", ".join(sorted(self.agents())))
+            raise self._unknown(agent_id)
+
+
+def _own_agents(snapshot: RegistrySnapshot) -> list[str]:
+    sources = snapshot.registries.agents.items()
+    return [name for name, source in sources if source.spec.registry is None]

@@ -175,11 +175,8 @@ class WatchedRegistry(RegistryHandle):
         model: Callable[[str, ModelClient], ModelClient],
     ) -> None:
         super().__init__(registries)
-        self._watched = _WatchedSnapshot(self.version, registries, watch, model)
-
-    def snapshot(self) -> RegistrySnapshot:
-        """The one snapshot there is."""
-        return self._watched
+        # The one snapshot there is.
+        self._snapshot = _WatchedSnapshot(self.version, registries, watch, model)
 
 
 class _WatchedSnapshot(RegistrySnapshot):

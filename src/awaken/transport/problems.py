@@ -30,6 +30,7 @@ from awaken.contracts.errors import (
     UsageError,
     VersionConflict,
 )
+from awaken.contracts.resolver_errors import AgentResolverFailed
 from awaken.contracts.tenancy import namespace_of
 
 from .asgi import Bytes, Header, as_json
@@ -45,6 +46,7 @@ _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
     (LimitExceeded, 413),
     (QueueFull, 503),
     (StoreUnavailable, 503),
+    (AgentResolverFailed, 503),
     (UnsupportedFeature, 501),
     (AlreadyDecided, 409),
     (AmbiguousTicket, 409),
@@ -90,7 +92,7 @@ def problem_of(error: AwakenError) -> Problem:
         headers = ((b"retry-after", str(max(1, -(-(wait_ms or 1000) // 1000))).encode()),)
     if status == 500:
         return Problem(500, "internal_error", "Something went wrong here; the log has more.")
-    if status == 503 and not isinstance(error, QueueFull):
+    if status == 503 and not isinstance(error, QueueFull | AgentResolverFailed):
         # What a store says of itself may name files, servers and statements.
         return Problem(503, error.code, "The store could not answer; try again later.", headers)
     return Problem(status, error.code, str(error), headers)

@@ -19,15 +19,15 @@ _BEARER = {
 
 async def extended_card(ask: Ask[Request]) -> Payload:
     """The card for those who may read: also with what the agents use."""
-    return agent_card(ask, is_extended=True)
+    return await agent_card(ask, is_extended=True)
 
 
-def agent_card(ask: Ask[Request], *, is_extended: bool = False) -> Payload:
+async def agent_card(ask: Ask[Request], *, is_extended: bool = False) -> Payload:
     """The card of the agent that is asked for, or of the server with all of them."""
-    ask.check()
-    agent_id, agents = ask.agent_id, ask.view.agents()
-    shown = agents.values() if agent_id is None else [agents[agent_id]]
-    skills = [_skill(spec, is_extended=is_extended) for spec in shown]
+    await ask.check()
+    agent_id, view = ask.agent_id, ask.view
+    shown = (await view.agents()).values() if agent_id is None else [await view.agent(agent_id)]
+    skills = [_skill(agent.spec, is_extended=is_extended) for agent in shown]
     subject = {"name": "awaken", "description": "Agents served by awaken."}
     if agent_id is not None:
         subject = {field: skills[0][field] for field in subject}

@@ -276,8 +276,9 @@ class Deliverer:
             # It was cancelled before it began: the log knows nothing of it.
             view = self._desk.view(tenant_in(record.thread_id))
             await self._post(target, {"task": await task_of(view, seen, length=0)})
-        decode = self._desk.view(None).outputs.decode
-        projection = TaskProjection(seen.run_id, seen.thread_id, decode)
+        outputs = self._desk.view(None).outputs
+        await outputs.recall(record.active_agent_id or record.agent_id)
+        projection = TaskProjection(seen.run_id, seen.thread_id, outputs.decode)
         place = record.log_start
         while page := await self._desk.store.list_events(record.thread_id, after=place):
             place = page[-1].seq

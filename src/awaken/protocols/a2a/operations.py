@@ -96,7 +96,7 @@ async def list_tasks(ask: Ask[ListTasks]) -> Payload:
         ("pageToken", is_token, "is none of ours"),
         ("statusTimestampAfter", after_ms is not None, "must be like 2026-01-31T12:00:00Z"),
     ]
-    ask.check(wrong(checks))
+    await ask.check(wrong(checks))
     return await _page(ask, TaskState(state) if state else None, size, after_ms or 0)
 
 
@@ -130,7 +130,7 @@ async def _begun(ask: Ask[SendMessage]) -> tuple[WireMessage, wire.Configuration
     if push is not None:
         path = "configuration.taskPushNotificationConfig."
         violations += await config_violations(push, ask.outbound, path)
-    ask.check(violations)
+    await ask.check(violations)
     if push is not None:
         # Before anything is begun that the target would have to be told of.
         await check_room(ask.view)
@@ -150,7 +150,7 @@ async def _started(ask: Ask[SendMessage], message: WireMessage) -> StartedRun:
     context, agent_id = present(message.context_id), ask.agent_id
     thread = None if context is None else await ask.view.find_thread(context)
     if agent_id is None and (thread is None or thread.latest_run_id is None):
-        agents = ask.view.agents()
+        agents = await ask.view.agents()
         agent_id = "default" if "default" in agents else next(iter(agents), None)
     task_id = _task_id(ask, message)
     request = RunRequest(
@@ -189,7 +189,7 @@ async def _continued(ask: Ask[SendMessage], message: WireMessage, record: RunRec
         ("contextId", is_here, f"the task is in the context '{thread_id}'"),
         ("taskId", bool(tickets) or record.awaits_message or record.awaits_tasks, done),
     ]
-    ask.check(wrong(checks, "message."))
+    await ask.check(wrong(checks, "message."))
     said = RunRequest(messages=() if tickets else (user_message(message),))
     decisions = decisions_of(message, tickets) if tickets else {}
     ask.call.check_may_answer(tickets, decisions.values())

@@ -120,7 +120,7 @@ def _routes(asking: Asking) -> Iterator[ApiRoute]:
 
 async def _card(asking: Asking, call: Call) -> Reply:
     """The public card of the server, or of one agent."""
-    body = encode_json(agent_card(asking(call, wire.Request())))
+    body = encode_json(await agent_card(asking(call, wire.Request())))
     tag = (b"etag", f'"{sha256(body).hexdigest()[:32]}"'.encode())
     return Bytes(200, body, [JSON, tag, (b"cache-control", b"public, max-age=60")])
 

@@ -92,7 +92,9 @@ async def task_of(view: TenantView, record: RunRecord, length: int | None = None
     messages = await _messages(view, names) if length != 0 or record.steps > 1 else []
     made = stored_artifacts([it.message for it in messages])
     if is_whole:
-        output = view.outputs.decode(record.active_agent_id or record.agent_id, response)
+        agent_id = record.active_agent_id or record.agent_id
+        await view.outputs.recall(agent_id)
+        output = view.outputs.decode(agent_id, response)
         made += [] if output is None else [output_artifact(output)]
     if made:
         shown["artifacts"] = [*shown.get("artifacts", ()), *made]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from msgspec import Meta
 
-from awaken.contracts.errors import UnknownAgent, UnknownRun
+from awaken.contracts.errors import UnknownRun
 from awaken.contracts.identity import present
 from awaken.contracts.runs import RunRecord
 from awaken.outbound.guard import Outbound
@@ -153,16 +153,16 @@ class Ask(Generic[P]):
         """The agent that the request is confined to."""
         return self.call.path.get("tenant") or present(self.params.tenant)
 
-    def check(self, violations: Sequence[Violation] = ()) -> None:
+    async def check(self, violations: Sequence[Violation] = ()) -> None:
         """Refuse the request if it names nobody here, or anything is wrong with it.
 
         Raises:
             UnknownAgent: There is no such agent.
             Violations: With everything that is wrong.
         """
-        agent_id, known = self.agent_id, self.view.agents()
-        if agent_id is not None and agent_id not in known:
-            raise UnknownAgent(agent_id=agent_id, known=", ".join(sorted(known)))
+        agent_id = self.agent_id
+        if agent_id is not None:
+            await self.view.agent(agent_id)
         is_same = present(self.params.tenant) in (None, agent_id)
         length = getattr(self.params, "history_length", None) or 0
         checks = [
@@ -178,7 +178,7 @@ class Ask(Generic[P]):
         Raises:
             UnknownRun: There is none, or it is another tenant's or agent's.
         """
-        self.check(violations)
+        await self.check(violations)
         record = await self.view.run(task_id or "")
         if self.agent_id not in (None, record.agent_id):
             raise UnknownRun(run_id=task_id)

@@ -10,7 +10,7 @@ import msgspec
 
 from awaken.contracts import events, identity, queries
 from awaken.contracts import lifecycle as ends
-from awaken.contracts.errors import AwakenError, InvalidInput, RunError, UsageError
+from awaken.contracts.errors import AwakenError, InvalidInput, RunError, UnknownAgent, UsageError
 from awaken.contracts.runs import RunRequest
 from awaken.contracts.session_tools import OpenSessionTools, SessionTools
 from awaken.contracts.suspension import Ticket, ToolCallResume
@@ -75,7 +75,7 @@ class Sessions:
     async def new_session(self, params: Any) -> Answer:
         """Begin a thread."""
         asked = _checked(params)
-        self._agent()
+        await self._agent()
         tools = await self._opened_tools(asked)
         try:
             thread = await self._view.create_thread(ThreadEdit(custom={"acp.cwd": asked.cwd}))
@@ -161,7 +161,7 @@ class Sessions:
         tools = self._tools.get(asked.session_id)
         request = RunRequest(
             thread_id=asked.session_id,
-            agent_id=self._agent(),
+            agent_id=await self._agent(),
             messages=(said,),
             adapter=adapter,
             trace=trace_in(asked.meta),
@@ -221,11 +221,16 @@ class Sessions:
             params = {"sessionId": session_id, "update": update}
             await self.client.send_notification("session/update", params)
 
-    def _agent(self) -> str:
-        agents = self._view.agents()
-        wanted = self._agent_id or ("default" if len(agents) != 1 else next(iter(agents)))
-        if wanted not in agents:
-            raise UsageError(f"There is no agent '{wanted}'; name one of {', '.join(agents)}.")
+    async def _agent(self) -> str:
+        wanted = self._agent_id
+        if wanted is None:
+            agents = await self._view.agents()
+            wanted = "default" if len(agents) != 1 else next(iter(agents))
+        try:
+            await self._view.agent(wanted)
+        except UnknownAgent as error:
+            known = error.fields["known"]
+            raise UsageError(f"There is no agent '{wanted}'; name one of {known}.") from error
         return wanted
 
 

@@ -13,7 +13,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
-from awaken.contracts.errors import AwakenError
+from awaken.contracts.errors import AwakenError, UnknownAgent
 from awaken.services.view import TenantView
 from awaken.transport.routes import Access
 
@@ -85,11 +85,11 @@ async def _list_agents(
     tools = [
         types.Tool(
             name=agent_id,
-            description=spec.description or f"Talk to the agent '{agent_id}'.",
+            description=agent.spec.description or f"Talk to the agent '{agent_id}'.",
             input_schema=INPUT_SCHEMA,
             output_schema=OUTPUT_SCHEMA,
         )
-        for agent_id, spec in caller_of(ctx).view.agents().items()
+        for agent_id, agent in (await caller_of(ctx).view.agents()).items()
     ]
     return types.ListToolsResult(tools=tools)
 
@@ -97,8 +97,12 @@ async def _list_agents(
 async def _call_agent(
     patience_s: float, ctx: Context, params: types.CallToolRequestParams
 ) -> Answer:
-    if params.name not in caller_of(ctx).view.agents():
-        raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}")
+    try:
+        await caller_of(ctx).view.agent(params.name)
+    except UnknownAgent as error:
+        raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}") from error
+    except AwakenError as error:
+        return refusal(error, caller_of(ctx).view.tenant_id)
     try:
         answer = await _answer(AgentCall(ctx, params), ctx, patience_s)
     except AwakenError as error:

@@ -2,24 +2,24 @@
 
 import msgspec
 
-from awaken.contracts.errors import UnknownAgent
 from awaken.contracts.suspension import Ticket
 from awaken.transport.asgi import Reply, as_json
 from awaken.transport.routes import Call
 
 from .paging import TicketPaging
-from .views import AgentView, Listed, agent_view, ticket_view
+from .views import Listed, agent_view, ticket_view
 
 
 async def list_agents(call: Call) -> Reply:
     """List the agents that can be run."""
-    agents = tuple(_agent(call, agent_id) for agent_id in call.view.agents())
-    return as_json(Listed(items=agents))
+    agents = (await call.view.agents()).values()
+    return as_json(Listed(items=tuple(agent_view(it.spec, it.tool_ids) for it in agents)))
 
 
 async def get_agent(call: Call) -> Reply:
     """Look at an agent."""
-    return as_json(_agent(call, call.path["agent_id"]))
+    agent = await call.view.agent(call.path["agent_id"])
+    return as_json(agent_view(agent.spec, agent.tool_ids))
 
 
 async def list_tickets(call: Call) -> Reply:
@@ -38,14 +38,6 @@ async def run_tickets(call: Call) -> Reply:
     # A run that is still queued may be on a thread that nobody has made.
     found = await call.view.tickets(run.thread_id) if run.started_at is not None else ()
     return _listed(call, tuple(it for it in found if it.run_id == run.run_id))
-
-
-def _agent(call: Call, agent_id: str) -> AgentView:
-    agents = call.view.agents()
-    spec = agents.get(agent_id)
-    if spec is None:
-        raise UnknownAgent(agent_id=agent_id, known=", ".join(sorted(agents)) or "none")
-    return agent_view(spec, call.view.tool_ids(agent_id))
 
 
 def _listed(call: Call, tickets: tuple[Ticket, ...]) -> Reply:

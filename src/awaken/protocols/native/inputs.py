@@ -7,7 +7,7 @@ import msgspec
 
 from awaken.contracts.decision_errors import InvalidDecision
 from awaken.contracts.dispatch import DispatchStatus, InputMode
-from awaken.contracts.errors import InvalidResume, UnknownAgent
+from awaken.contracts.errors import InvalidResume
 from awaken.contracts.messages import user
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.contracts.suspension import Ticket
@@ -30,7 +30,7 @@ async def send_messages(call: Call) -> Reply:
     body: NewInput = call.body
     thread = await call.view.thread(call.path["thread_id"])
     agent_id = body.agent_id or (None if thread.latest_run_id else DEFAULT_AGENT)
-    check_agent(call, agent_id)
+    await check_agent(call, agent_id)
     request = RunRequest(
         thread_id=thread.id, agent_id=agent_id, messages=messages_of(body.messages)
     )
@@ -64,7 +64,7 @@ async def push_mailbox(call: Call) -> Reply:
     thread_id = call.path["thread_id"]
     thread = await call.view.find_thread(thread_id)
     agent_id = None if thread is not None and thread.latest_run_id else DEFAULT_AGENT
-    check_agent(call, agent_id)
+    await check_agent(call, agent_id)
     request = RunRequest(thread_id=thread_id, agent_id=agent_id, messages=(user(_text(body)),))
     receipt = await _sent(call, request, InputMode.QUEUE, "mailbox")
     queued = Queued(
@@ -95,15 +95,14 @@ async def cancel_run(call: Call) -> Reply:
     return _accepted("cancel_requested", run.thread_id, run_id=run.run_id)
 
 
-def check_agent(call: Call, agent_id: str | None) -> None:
+async def check_agent(call: Call, agent_id: str | None) -> None:
     """Refuse an agent that nobody here knows: what is queued for it would never run.
 
     Raises:
         UnknownAgent: It is not registered.
     """
-    agents = call.view.agents()
-    if agent_id is not None and agent_id not in agents:
-        raise UnknownAgent(agent_id=agent_id, known=", ".join(sorted(agents)) or "none")
+    if agent_id is not None:
+        await call.view.agent(agent_id)
 
 
 async def _sent(call: Call, request: RunRequest, mode: InputMode, what: str) -> SubmitReceipt:

@@ -56,7 +56,7 @@ async def get_run(call: Call) -> Reply:
 
 async def _once(call: Call, request: RunRequest, key: str) -> EventStream:
     """Start a run through the queue, which knows what was asked under a key before."""
-    check_agent(call, request.agent_id)
+    await check_agent(call, request.agent_id)
     view, thread_id = call.view, request.thread_id
     # Keys belong to threads: without one, whoever asks has one of its own for the key.
     thread_id = thread_id or digest([view.tenant_id, view.principal_id, key])

@@ -9,7 +9,7 @@ from awaken.transport.sse import EventStreamReply
 from .answer import Activation
 from .chat_encoder import CANCELLED, ChatEncoder
 from .decode import Options, request_of
-from .starting import begin, named_thread, thread_header
+from .starting import begin, check_model, named_thread, thread_header
 from .wire import CreateChat
 
 NO_RETRY = ((b"x-should-retry", b"false"),)
@@ -42,14 +42,13 @@ async def create_completion(call: Call) -> Reply:
 
 async def list_models(call: Call) -> Reply:
     """The agents, as models."""
-    return as_json({"object": "list", "data": [_model(id_) for id_ in call.view.agents()]})
+    return as_json({"object": "list", "data": [_model(id_) for id_ in await call.view.agents()]})
 
 
 async def get_model(call: Call) -> Reply:
     """One agent, as a model."""
     model_id = call.path["model_id"]
-    if model_id not in call.view.agents():
-        raise Problem(404, "model_not_found", f"There is no agent '{model_id}'.")
+    await check_model(call, model_id)
     return as_json(_model(model_id))
 
 

@@ -52,6 +52,18 @@ def named_thread(call: Call) -> str | None:
     return unquote(call.headers.get("x-thread-id", "")) or None
 
 
+async def check_model(call: Call, model_id: str) -> None:
+    """Refuse a model that is no agent.
+
+    Raises:
+        Problem: There is no such agent.
+    """
+    try:
+        await call.view.agent(model_id)
+    except errors.UnknownAgent as error:
+        raise Problem(404, "model_not_found", f"There is no agent '{model_id}'.") from error
+
+
 async def begin(
     call: Call,
     asked: RunRequest,
@@ -67,8 +79,7 @@ async def begin(
         AwakenError: The run cannot be started; nothing was written.
     """
     view = call.view
-    if asked.agent_id not in view.agents():
-        raise Problem(404, "model_not_found", f"There is no agent '{asked.agent_id}'.")
+    await check_model(call, asked.agent_id or "")
     history, results, fresh = _divided(asked.messages)
     outputs = {it.tool_call_id or "": _output(it) for it in results}
     answers = {**outputs, **approvals}

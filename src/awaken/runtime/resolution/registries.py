@@ -48,6 +48,8 @@ class RegistrySet:
     """What the agents of this process are called where registries are named."""
     remotes: Mapping[str, str] = field(default_factory=dict)
     """The remote registries, in the order plain ids are looked for: their origins by their name."""
+    is_open: bool = False
+    """Whether agents may be named that are not here: a resolver is asked when they are needed."""
 
     def name_of(self, agent_id: str) -> str:
         """The id under which an agent is registered; what names no agent comes back as it is."""
@@ -60,6 +62,15 @@ class RegistrySet:
             is_local = source == self.local_name and self.remote_of(name) is None
             candidates = [name] if is_local else []
         return next((it for it in candidates if it in self.agents), agent_id)
+
+    def knows(self, agent_id: str) -> bool:
+        """Whether a name leads to an agent, or to a registry that may show one."""
+        return self.name_of(agent_id) in self.agents or self.remote_of(agent_id) is not None
+
+    def local_id(self, agent_id: str) -> str:
+        """The id of a local agent, also where the name of the local registry stands before it."""
+        source, has_source, name = agent_id.partition("/")
+        return name if has_source and source == self.local_name else agent_id
 
     def remote_of(self, agent_id: str) -> str | None:
         """The remote registry that an id names; its agents may be named before they are known."""

@@ -5,8 +5,10 @@ one changes nothing.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
+from awaken.authoring.resolvers import AgentResolver, Written
 from awaken.contracts.errors import AwakenError, InvalidSpec
 from awaken.contracts.models import ModelPool
 from awaken.contracts.remote_registries import AgentNotDiscovered
@@ -18,15 +20,64 @@ from .resolver import ResolvedAgent, resolve
 logger = logging.getLogger(__name__)
 
 
+Answers = Mapping[str, Written | None]
+"""What the host says about agents, by id; None where there is no such agent."""
+
+
+class AgentHost(Protocol):
+    """Knows agents that are not registered."""
+
+    resolver: AgentResolver
+
+    async def pin(self, current: "RegistrySnapshot", agent_id: str) -> "RegistrySnapshot":
+        """The snapshot that a run of an agent keeps: with the agent and those that it names.
+
+        Raises:
+            AgentResolverFailed: It cannot be said whether there is such an agent.
+        """
+        ...
+
+    async def find(self, pinned: "RegistrySnapshot", agent_id: str) -> Answers:
+        """What a run that needs one more agent does not know yet, by id; None for what is not.
+
+        Raises:
+            AgentResolverFailed: It cannot be said whether there is such an agent.
+        """
+        ...
+
+    def extend(self, pinned: "RegistrySnapshot", answers: Answers) -> "RegistrySnapshot":
+        """The snapshot with more agents; those that it has stay what they are."""
+        ...
+
+    def last_seen(self, current: "RegistrySnapshot", agent_id: str) -> "RegistrySnapshot":
+        """The snapshot with an agent as it was when it was last asked for; nothing is asked."""
+        ...
+
+    async def list_agents(self, current: "RegistrySnapshot") -> "RegistrySnapshot":
+        """The registered agents and those that the host shows, to be looked at, not to be run.
+
+        Raises:
+            AgentResolverFailed: It cannot be said which there are.
+        """
+        ...
+
+
 class RegistrySnapshot:
     """One version of the registry. Agents are resolved once and kept."""
 
-    __slots__ = ("_resolved", "registries", "version")
+    __slots__ = ("_resolved", "host", "registries", "version")
 
-    def __init__(self, version: int, registries: RegistrySet) -> None:
+    def __init__(
+        self, version: int, registries: RegistrySet, host: AgentHost | None = None
+    ) -> None:
         self.version = version
         self.registries = registries
+        self.host = host
         self._resolved: dict[str, ResolvedAgent] = {}
+
+    def changed(self, registries: RegistrySet) -> "RegistrySnapshot":
+        """The same version with agents of the host's own, which are checked as they are needed."""
+        return RegistrySnapshot(self.version, registries, self.host)
 
     def resolve(self, agent_id: str) -> ResolvedAgent:
         """Return the runnable agent, by its id or by another name that leads to it.
@@ -77,12 +128,50 @@ class RegistrySnapshot:
 class RegistryHandle:
     """The current snapshot, and the only way to replace it."""
 
-    def __init__(self, registries: RegistrySet) -> None:
-        self._snapshot = _validated(1, registries)
+    def __init__(self, registries: RegistrySet, host: AgentHost | None = None) -> None:
+        self.host = host
+        """Knows agents that are not registered, if anything does."""
+        self._snapshot = _validated(1, registries, host)
 
     def snapshot(self) -> RegistrySnapshot:
         """Return the current snapshot; it stays valid after a replacement."""
         return self._snapshot
+
+    async def pin(self, agent_id: str) -> RegistrySnapshot:
+        """Return the snapshot that a run of an agent keeps; the host is asked for what is unknown.
+
+        Raises:
+            AgentResolverFailed: The host could not say whether there is such an agent.
+        """
+        if self.host is None:
+            return self._snapshot
+        return await self.host.pin(self._snapshot, agent_id)
+
+    async def resolve(self, agent_id: str) -> ResolvedAgent:
+        """Return the runnable agent as a run would have it that begins now.
+
+        Raises:
+            UnknownAgent: There is no such agent.
+            AgentResolverFailed: The host could not say whether there is one.
+            AwakenError: It cannot be resolved; the error names what is missing.
+        """
+        return (await self.pin(agent_id)).resolve(agent_id)
+
+    def last_seen(self, agent_id: str) -> RegistrySnapshot:
+        """Return the current snapshot, with an agent of the host's as it was last asked for."""
+        if self.host is None:
+            return self._snapshot
+        return self.host.last_seen(self._snapshot, agent_id)
+
+    async def list_agents(self) -> RegistrySnapshot:
+        """Return the current snapshot, with the agents that the host shows.
+
+        Raises:
+            AgentResolverFailed: The host could not say which there are.
+        """
+        if self.host is None:
+            return self._snapshot
+        return await self.host.list_agents(self._snapshot)
 
     @property
     def version(self) -> int:
@@ -95,7 +184,7 @@ class RegistryHandle:
         Raises:
             InvalidSpec: Some agent in it cannot be resolved; nothing was changed.
         """
-        self._snapshot = _validated(self._snapshot.version + 1, registries)
+        self._snapshot = _validated(self._snapshot.version + 1, registries, self.host)
         return self._snapshot.version
 
     def update(self, change: Callable[[RegistrySet], RegistrySet]) -> int:
@@ -111,8 +200,8 @@ def _pool_problems(registries: RegistrySet, pool: ModelPool) -> list[str]:
     return []
 
 
-def _validated(version: int, registries: RegistrySet) -> RegistrySnapshot:
-    snapshot = RegistrySnapshot(version, registries)
+def _validated(version: int, registries: RegistrySet, host: AgentHost | None) -> RegistrySnapshot:
+    snapshot = RegistrySnapshot(version, registries, host)
     problems = snapshot.problems()
     if problems:
         raise InvalidSpec(what="The registry", problem="; ".join(problems))

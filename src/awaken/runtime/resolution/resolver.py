@@ -247,11 +247,34 @@ def _check_sections(registries: RegistrySet, spec: AgentSpec, plugins: Iterable[
 
 def _check_agents(registries: RegistrySet, owner: str, agents: Iterable[str]) -> None:
     for name in agents:
-        is_known = registries.name_of(name) in registries.agents
-        if not is_known and registries.remote_of(name) is None:
+        if not registries.is_open and not registries.knows(name):
             raise UnknownReference(
                 owner=owner, kind="agent", name=name, known=names(registries.agents)
             )
+
+
+def unknown_agents(registries: RegistrySet, agent_id: str) -> tuple[str, ...]:
+    """The agents that an agent names, and that nothing here leads to.
+
+    Raises:
+        UnknownReference: It names a plugin that is not registered.
+    """
+    source = registries.agents.get(registries.name_of(agent_id))
+    if source is None or not (source.spec.delegates or source.spec.sections):
+        return ()
+    named = [*source.spec.delegates]
+    for plugin in _plugins(registries, source):
+        for section in plugin.config_sections():
+            config = source.spec.sections.get(section.name, {})
+            for field in section.agent_fields:
+                # What does not fit the section's schema is refused when the agent is resolved.
+                found = config.get(field)
+                named += filter(_is_text, found) if isinstance(found, list | tuple) else ()
+    return tuple(name for name in dict.fromkeys(named) if not registries.knows(name))
+
+
+def _is_text(name: object) -> bool:
+    return isinstance(name, str)
 
 
 def _oddities(registries: RegistrySet, spec: AgentSpec, plugins: Iterable[Plugin]) -> Iterator[str]:

@@ -1,0 +1,277 @@
+"""Agents of the host's own: its resolver is asked for names that mean nothing here otherwise.
+
+What it returns is checked and compiled as registered agents are. A run keeps what it was given.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+from awaken.authoring.agents import Agent
+from awaken.authoring.resolvers import AgentResolver, ListingResolver, Written
+from awaken.contracts.errors import AwakenError, DuplicateRegistration, InvalidInput, InvalidSpec
+from awaken.contracts.resolver_errors import AgentResolverFailed
+from awaken.contracts.specs import AgentSpec
+from awaken.redaction import loggable_error
+from awaken.runtime.request_checks import check_id
+
+from .registries import RegistrySet
+from .registry import Answers, RegistrySnapshot
+from .resolver import unknown_agents
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+AddAgent = Callable[[RegistrySet, Written], RegistrySet]
+"""Returns a set with an agent as it was written, or raises what is wrong with it."""
+
+_LISTING = "*"
+"""Stands for all agents where a failure names one."""
+KEPT_MAX = 1_024
+"""Of how many agents the latest form is kept compiled; those asked for last stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pin:
+    """What the resolver said last about an agent and those that it names, and what became of it."""
+
+    base: RegistrySnapshot
+    answers: Answers
+    snapshot: RegistrySnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """What the resolver listed last, and what became of it."""
+
+    base: RegistrySnapshot
+    agents: tuple[Written, ...]
+    snapshot: RegistrySnapshot
+
+
+class HostAgents:
+    """Asks the host's resolver. Implements `AgentHost`."""
+
+    __slots__ = ("_add", "_base", "_complete", "_listing", "_pins", "_timeout_ms", "resolver")
+
+    def __init__(self, resolver: AgentResolver, add: AddAgent, timeout_ms: int) -> None:
+        self.resolver = resolver
+        self._add = add
+        self._timeout_ms = timeout_ms
+        self._pins: dict[str, _Pin] = {}
+        self._listing: _Listing | None = None
+        self._base: RegistrySnapshot | None = None
+        self._complete: set[str] = set()
+        """Registered agents of `_base` that name nothing but registered ones."""
+
+    async def pin(self, current: RegistrySnapshot, agent_id: str) -> RegistrySnapshot:
+        """The snapshot that a run of an agent keeps: with the agent and those that it names.
+
+        Raises:
+            AgentResolverFailed: The resolver could not say whether there is such an agent.
+            AwakenError: What it returned cannot be accepted; the error names the problem.
+        """
+        if current is not self._base:
+            self._base, self._complete = current, set()
+        if agent_id in self._complete:
+            return current
+        name = current.registries.local_id(agent_id)
+        async with self._bounded(name):
+            answers = await self._asked_again(current, name)
+            known = self._pins.get(name)
+            if known is not None and known.base is current and _is_same(known.answers, answers):
+                self._keep(name, known)
+                return known.snapshot
+            registries = await self._gather(current.registries, name, answers)
+        if not answers:
+            # Nothing had to be asked: it is registered, and so is everything that it names.
+            if current.registries.name_of(agent_id) in current.registries.agents:
+                self._complete.add(agent_id)
+            return current
+        if answers.get(name, name) is None:
+            self._pins.pop(name, None)
+            return current
+        pinned = current.changed(replace(registries, is_open=False))
+        self._keep(name, _Pin(current, answers, pinned))
+        return pinned
+
+    async def find(self, pinned: RegistrySnapshot, agent_id: str) -> Answers:
+        """What a run that needs one more agent does not know yet, by id; None for what is not.
+
+        Raises:
+            AgentResolverFailed: The resolver could not say whether there is such an agent.
+            AwakenError: What it returned cannot be accepted; the error names the problem.
+        """
+        answers: dict[str, Written | None] = {}
+        name = pinned.registries.local_id(agent_id)
+        async with self._bounded(name):
+            await self._gather(pinned.registries, name, answers)
+        return answers
+
+    def extend(self, pinned: RegistrySnapshot, answers: Answers) -> RegistrySnapshot:
+        """The snapshot with more agents; those that it has stay what they are."""
+        registries = pinned.registries
+        for name, agent in answers.items():
+            if agent is not None and name not in registries.agents:
+                registries = self._add(registries, agent)
+        # Also when nothing was found: what is named in vain is refused now.
+        return pinned.changed(replace(registries, is_open=False)) if answers else pinned
+
+    def last_seen(self, current: RegistrySnapshot, agent_id: str) -> RegistrySnapshot:
+        """The snapshot with an agent as it was when it was last asked for; nothing is asked."""
+        known = self._pins.get(current.registries.local_id(agent_id))
+        return current if known is None else known.snapshot
+
+    async def list_agents(self, current: RegistrySnapshot) -> RegistrySnapshot:
+        """The registered agents and those that the resolver lists, to be looked at, not to be run.
+
+        One that cannot be accepted is left out, and logged.
+
+        Raises:
+            AgentResolverFailed: The resolver failed, or lists something else than agents.
+        """
+        if not isinstance(self.resolver, ListingResolver):
+            return current
+        async with self._bounded(_LISTING):
+            listed = await _called(_LISTING, self.resolver.list_agents())
+        agents = _checked_list(listed)
+        known = self._listing
+        if known is not None and known.base is current and known.agents == agents:
+            return known.snapshot
+        registries = current.registries
+        for agent in agents:
+            if agent.id not in registries.agents:
+                registries = self._with_listed(current, registries, agent)
+        self._listing = _Listing(current, agents, current.changed(registries))
+        return self._listing.snapshot
+
+    def _with_listed(
+        self, current: RegistrySnapshot, registries: RegistrySet, agent: Written
+    ) -> RegistrySet:
+        try:
+            changed = self._add(registries, agent)
+            current.changed(changed).resolve(agent.id)
+        except AwakenError as error:
+            logger.warning("Agent '%s' of the resolver is not shown: %s", agent.id, error)
+            return registries
+        return changed
+
+    async def _asked_again(self, current: RegistrySnapshot, name: str) -> dict[str, Written | None]:
+        """What the resolver says now about what it was asked for when the agent was last pinned."""
+        known = self._pins.get(name)
+        if known is None or known.base is not current:
+            return {}
+        answers: dict[str, Written | None] = {}
+        for asked, last in known.answers.items():
+            agent = await self._ask(asked)
+            is_same = agent is last or (isinstance(agent, AgentSpec) and agent == last)
+            answers[asked] = last if is_same else agent
+            if not is_same:
+                # It may name others now.
+                break
+        return answers
+
+    async def _gather(
+        self, registries: RegistrySet, name: str, answers: dict[str, Written | None]
+    ) -> RegistrySet:
+        """Add an agent and those that it names, as far as they are unknown; notes the answers."""
+        if not registries.knows(name):
+            registries = await self._with(registries, name, answers)
+        for other in unknown_agents(registries, name):
+            registries = await self._with(registries, registries.local_id(other), answers)
+        return registries
+
+    async def _with(
+        self, registries: RegistrySet, name: str, answers: dict[str, Written | None]
+    ) -> RegistrySet:
+        if name not in answers:
+            answers[name] = await self._ask(name)
+        agent = answers[name]
+        return registries if agent is None else self._add(registries, agent)
+
+    async def _ask(self, name: str) -> Written | None:
+        try:
+            check_id("agent_id", name)
+        except InvalidInput:
+            # A client may have named it: the host's code is spared what can be no id.
+            return None
+        agent: object = await _called(name, self.resolver.resolve(name))
+        if agent is None:
+            return None
+        if not isinstance(agent, Agent | AgentSpec):
+            problem = f"it returned a {type(agent).__name__}, not an Agent, an AgentSpec or None"
+            raise _noted(AgentResolverFailed(agent_id=name, problem=problem))
+        if agent.id != name:
+            problem = f"it returned the agent '{agent.id}'"
+            raise _noted(AgentResolverFailed(agent_id=name, problem=problem))
+        return agent
+
+    def _keep(self, name: str, pin: _Pin) -> None:
+        self._pins.pop(name, None)
+        self._pins[name] = pin
+        if len(self._pins) > KEPT_MAX:
+            del self._pins[next(iter(self._pins))]
+
+    @asynccontextmanager
+    async def _bounded(self, name: str) -> AsyncIterator[None]:
+        """Give the host's code its time: for an agent and all that it names together."""
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                yield
+        except TimeoutError as error:
+            problem = f"it did not answer within {self._timeout_ms} ms"
+            raise _noted(AgentResolverFailed(agent_id=name, problem=problem)) from error
+
+
+class Pinned(Protocol):
+    """What keeps a snapshot: a run."""
+
+    pinned: RegistrySnapshot
+
+
+async def include_agent(run: Pinned, agent_id: str) -> None:
+    """Let a run know an agent that it needs now; what it knows already stays as it is.
+
+    Raises:
+        AgentResolverFailed: The resolver could not say whether there is such an agent.
+        AwakenError: What it returned cannot be accepted; the error names the problem.
+    """
+    host = run.pinned.host
+    if host is not None:
+        answers = await host.find(run.pinned, agent_id)
+        # Other calls of the run may have come to know more meanwhile.
+        run.pinned = host.extend(run.pinned, answers)
+
+
+async def _called(name: str, asked: Awaitable[T]) -> T:
+    """What the host's code returns; what it raises is told by its kind alone, and logged."""
+    try:
+        return await asked
+    except (InvalidSpec, DuplicateRegistration):
+        # The agent itself is wrong: that is said as it is of registered ones.
+        raise
+    except Exception as error:
+        problem = f"it raised {type(error).__name__}; the log has more"
+        failure = AgentResolverFailed(agent_id=name, problem=problem)
+        raise _noted(failure, error) from error
+
+
+def _noted(failure: AgentResolverFailed, error: Exception | None = None) -> AgentResolverFailed:
+    logger.warning("%s", failure, exc_info=None if error is None else loggable_error(error))
+    return failure
+
+
+def _is_same(last: Answers, now: Answers) -> bool:
+    return last.keys() == now.keys() and all(now[name] is agent for name, agent in last.items())
+
+
+def _checked_list(listed: object) -> tuple[Written, ...]:
+    agents = tuple(listed) if isinstance(listed, Iterable) and not isinstance(listed, str) else None
+    if agents is None or not all(isinstance(it, Agent | AgentSpec) for it in agents):
+        problem = f"list_agents() returned a {type(listed).__name__} of something else"
+        raise _noted(AgentResolverFailed(agent_id=_LISTING, problem=problem))
+    return agents
