@@ -29,7 +29,7 @@ from awaken.testing import ScriptedModel, ToolCalls
 
 from .delegating import NO_RETRIES, WAIT_MS, Door, asks, ended, nothing_ordered
 from .each_store import NewStore, each_store
-from .mortal import Mortal, config_of, dying, on_shared_stores
+from .mortal import PROMPT, Mortal, dying, on_shared_stores
 from .remoting import FakeBackend, behind, far, said
 from .resolving import WRONG, Book, Counter, Mistaken, agent, careful, host, play
 from .worlds import simulated
@@ -359,7 +359,7 @@ def test_a_run_whose_process_died_goes_on_with_the_agent_of_the_next_ones_resolv
             return await door.answer()
 
         def process(book: Book, store: Any) -> AgentRuntime:
-            return AgentRuntime(resolver=book, store=store, mailbox=config_of(store))
+            return AgentRuntime(resolver=book, store=store, mailbox=PROMPT)
 
         async with dying(process(Book(agent("bob", stay)), Mortal(first))) as rt:
             handle = await rt.start("bob", "hi", thread_id="t")
@@ -376,18 +376,18 @@ def test_a_remote_run_of_a_dead_process_is_stopped_there_by_what_the_resolver_sa
 ) -> None:
     async def scenario() -> None:
         first, second = stores_of(tmp_path)
-        door, after = Door(), FakeBackend()
+        door, after, mortal = Door(), FakeBackend(), Mortal(first, leases_lapse=False)
 
         def process(backend: FakeBackend, store: Any) -> AgentRuntime:
-            backends, mailbox = {"fake": backend}, config_of(store)
-            book = Book(far())
-            return AgentRuntime(resolver=book, store=store, mailbox=mailbox, backends=backends)
+            book, backends = Book(far()), {"fake": backend}
+            return AgentRuntime(resolver=book, store=store, mailbox=PROMPT, backends=backends)
 
-        async with dying(process(FakeBackend(behind(door, saves=None)), Mortal(first))) as rt:
+        async with dying(process(FakeBackend(behind(door, saves=None)), mortal)) as rt:
             handle = await rt.start("far", "hi", thread_id="t")
             await door.opened()
         async with process(after, second) as rt:
             assert await rt.cancel(handle.run_id)
+            mortal.let_leases_lapse()
             assert (await ended(rt, handle.run_id)).termination == Cancelled(cause="user")
             await nothing_ordered(rt)
         assert [it.run_identity.run_id for it in after.aborted] == [handle.run_id]
