@@ -32,6 +32,7 @@ from awaken.contracts.runs import (
 )
 from awaken.contracts.specs import AgentSpec
 from awaken.contracts.storage import Store
+from awaken.contracts.sub_runs import DurableMessageSink
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
 from awaken.contracts.tasks import TaskRecord
 from awaken.contracts.tools import Tool
@@ -52,7 +53,13 @@ from awaken.services.following import Following
 from awaken.services.remembered import RememberedAnswers
 from awaken.services.view import Desk, TenantView
 
-from .arguments import check_names, check_optional_text, check_text, converted
+from .arguments import (
+    check_names,
+    check_optional_text,
+    check_text,
+    checked_message_sink,
+    converted,
+)
 from .backends import Backends
 from .decisions import DecisionOptions, NamedDecision, decision_on, named_decisions
 from .node import Node
@@ -104,6 +111,8 @@ class RuntimeOptions(TypedDict, total=False):
     """Servers whose agents can be named as `registry/agent`, once their cards were read."""
     local_name: str
     """What the agents of this runtime are called where registries are named; absent: `local`."""
+    message_sink: DurableMessageSink
+    """Takes messages to other threads; absent: they go through the store, exactly once."""
     has_worker: bool
     """Whether to execute what is queued; by default on every store that outlives the process."""
 
@@ -168,6 +177,7 @@ class AgentRuntime(ThreadCalls):
                 health=self._health,
                 prices=options.get("prices") or KnownPrices(self._clock),
                 budgets=checked_budgets(options.get("budgets", ())),
+                message_sink=checked_message_sink(options.get("message_sink")),
                 may_rest=self.store.is_shared or self._may_work,
             ),
             self._node.leases,
@@ -408,7 +418,11 @@ class AgentRuntime(ThreadCalls):
         return await self._control.decide(named_decisions(decisions, self._clock.now_ms()))
 
     async def steer(self, id_: str, input: Input) -> SteerReceipt:
-        """Send a message into a running run; it sees it before its next inference."""
+        """Send a message into a running run; it sees it before its next inference.
+
+        Raises:
+            AmbiguousId: The id is that of a run, and that of a thread with another run.
+        """
         check_text("run or thread id", id_, "run_id")
         return await self._control.steer(id_, messages_of(input))
 
