@@ -1,19 +1,32 @@
 """Messages between agents reach whom they name, and their receipts say what was promised."""
 
 import asyncio
+import re
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from awaken import ToolContext, tool
+import msgspec
+import pytest
+
+from awaken import AgentRuntime, ToolContext, tool
 from awaken.contracts.dispatch import DispatchStatus, RunDispatch
+from awaken.contracts.errors import InvalidInput, UnknownAgent
 from awaken.contracts.loop_state import ACTIVE_AGENT
 from awaken.contracts.queries import DispatchQuery
-from awaken.contracts.runs import RunRecord
+from awaken.contracts.runs import AmbiguousId, RunRecord
+from awaken.extensions.background import (
+    SEND_MESSAGE_TOOL_ID,
+    DurableMessageRequest,
+    MessageError,
+    SendMessageReceipt,
+    SendMessageTool,
+)
+from awaken.runtime.limits import Limits
 
 from .each_store import NewStore, each_store, new_store
 from .task_worlds import BOUND_S, Town, play, until, use
-from .test_agent_messages import letters, receipts, to_thread
+from .test_agent_messages import Patient, letters, receipts, to_child, to_parent, to_thread
 
 __all__ = ["new_store"]
 
@@ -175,16 +188,16 @@ def test_a_message_for_an_agent_is_read_when_the_run_before_it_is_cancelled(
 def test_a_message_for_an_agent_goes_with_its_thread(new_store: NewStore, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with town_on(new_store, tmp_path) as town:
-            waiting = await town.start(use("ask", {}), thread_id="other")
+            await town.start(use("ask", {}), thread_id="other")
             await town.start(use(*to_thread("other", "hello", agent_id="second")))
             await until_queued(town, 1)
             store = town.runtime.store
-            assert await town.runtime.cancel(waiting.run_id)
-            await until_read(town, 1)
             await store.delete_thread("other")
-            await town.quiet("other")
-            assert await store.load_thread("other") is None
-            assert await queued(town) == []
+            # A second message to the thread makes a new one, where the first is not told.
+            await town.start(use(*to_thread("other", "again", agent_id="second")))
+            await until_read(town, 1)
+            assert await said(town) == ["again"]
+            assert [it.agent_id for it in await town.runtime.list_runs("other")] == ["second"]
 
     play(scenario)
 
@@ -243,5 +256,305 @@ def test_after_a_handoff_a_message_still_reaches_the_agent_that_it_names(
                 assert text == f"for {reader}"
             helper = await run_that_read(town, texts.index("for helper"))
             assert helper.run_id != handle.run_id
+
+    play(scenario)
+
+
+# Who may be written to, and what a name means.
+
+
+@each_store
+def test_a_name_of_a_finished_and_of_a_running_task_means_the_running_one(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        patient = Patient()
+        async with town_on(new_store, tmp_path, helper=patient.model) as town:
+            first = {"agent_id": "helper", "prompt": "go one", "name": "one"}
+            patient.let_go("go one")
+            await town.start(use("spawn_agent", first))
+            await town.until_told(1)
+            ended = (await town.ended("one")).task_id
+            # The name of the second task is the id of the first.
+            second = {"agent_id": "helper", "prompt": "go two", "name": ended}
+            await town.start(use("spawn_agent", second))
+            await patient.has_begun("go two")
+            await town.start(use(*to_child(ended, "hurry"), "task_status", {"name": ended}))
+            sent, status = (await receipts(town))[-2:]
+            assert sent["status"] == "accepted"
+            assert [it["status"] for it in status["tasks"]] == ["running"]
+            patient.let_go("go two")
+            await town.until_told(2)
+            running = (await town.task(ended)).task_id
+            assert await said(town, running) == ["hurry"]
+            assert await letters(town, ended) == []
+
+    play(scenario)
+
+
+@each_store
+def test_an_empty_name_is_nobody_and_an_empty_thread_is_refused_by_the_sink(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        async with town_on(new_store, tmp_path) as town:
+            calls = [*to_child("", "hi"), *to_child(" ", "hi"), *to_thread("", "hi")]
+            calls += [*to_thread("", "hi", agent_id="second"), *to_thread("\n", "hi")]
+            cancel = {"target": {"relation": "child", "name": ""}}
+            await town.start(use(*calls, "cancel_task", cancel))
+            answers = await receipts(town)
+            errors = [it["error"].partition(":")[0] for it in answers]
+            assert errors == [
+                *["recipient_not_found"] * 2, *["transport_failed"] * 3, "task_not_found",
+            ]  # fmt: skip
+            assert all(it["status"] == "failed" for it in answers)
+            assert all(it["message_id"] == "" for it in answers[:5])
+            assert await town.runtime.store.list_outbox() == ()
+            await town.quiet("t")
+            assert await town.runtime.store.list_dead_outbox() == ()
+
+    play(scenario)
+
+
+@each_store
+def test_who_may_be_written_to_is_said_in_the_refusal(new_store: NewStore, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with town_on(new_store, tmp_path) as town:
+            await town.runtime.run("second", "hello", thread_id="other")
+            # The boss may name its delegates, and neither itself nor an agent that is not there.
+            calls = [*to_thread("other", "hi", agent_id="boss")]
+            calls += [*to_thread("other", "hi", agent_id="nobody")]
+            await town.start(use(*calls))
+            for receipt in await receipts(town):
+                assert (receipt["status"], receipt["error"]) == ("failed", "permission_denied")
+                assert "may name 'helper', 'second'" in receipt["detail"]
+                assert "without agent_id" in receipt["detail"]
+            # Both ways out lead there, also for an agent that may name nobody.
+            await town.start(use(*to_thread("other", "one", agent_id="second")))
+            await until_read(town, 1)
+            await town.start(use(*to_thread("other", "two")))
+            await until_read(town, 2)
+            named = use(*to_thread("t", "hi", agent_id="boss"))
+            await town.runtime.run("second", named, thread_id="third")
+            (receipt,) = await receipts(town, "third")
+            assert receipt["error"] == "permission_denied"
+            assert "'second' may name no agent_id" in receipt["detail"]
+
+    play(scenario)
+
+
+@each_store
+def test_a_reader_that_does_not_exist_is_refused_where_the_message_is_written(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    @tool(effect="idempotent")
+    async def write_to_nobody(ctx: ToolContext) -> str:
+        request = DurableMessageRequest(
+            recipient_thread_id="other",
+            recipient_agent_id="nobody",
+            sender_agent_id="",
+            message="hi",
+        )
+        with pytest.raises(UnknownAgent) as refused:
+            await ctx.sub_runs.send_agent_message(request)
+        return refused.value.code
+
+    async def scenario() -> None:
+        async with town_on(new_store, tmp_path, write_to_nobody) as town:
+            await town.start(use("write_to_nobody", {}))
+            assert await town.answers() == ["unknown_agent"]
+            assert await town.runtime.store.load_thread("other") is None
+
+    play(scenario)
+
+
+# A host's own transport.
+
+
+class Sink:
+    """A transport of the host's that keeps what it was given."""
+
+    def __init__(self, error: BaseException | None = None, answer: Any = None) -> None:
+        self.requests: list[DurableMessageRequest] = []
+        self.asked = asyncio.Event()
+        self.error = error
+        self.answer = answer
+
+    async def send_agent_message(self, request: DurableMessageRequest) -> str:
+        self.requests.append(request)
+        self.asked.set()
+        if self.error is not None:
+            raise self.error
+        if self.answer == "never":
+            await asyncio.Event().wait()
+        return self.answer if self.answer is not None else f"sent-{len(self.requests)}"
+
+
+@each_store
+def test_a_host_can_carry_messages_itself(new_store: NewStore, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        sink: Any = Sink()
+        async with town_on(new_store, tmp_path, message_sink=sink) as town:
+            helper = {"agent_id": "helper", "prompt": use(*to_parent("half done")), "name": "h"}
+            calls = [*to_thread("far away", "one", agent_id="second"), *to_thread("", "two")]
+            result = await town.start(use(*calls, "spawn_agent", helper))
+            await town.until_told(1)
+            one, two, up = sorted(sink.requests, key=lambda it: it.message == "half done")
+            first = (one.recipient_thread_id, one.recipient_agent_id, one.message)
+            assert first == ("far away", "second", "one")
+            assert (one.sender_agent_id, one.sender_thread_id) == ("boss", "t")
+            assert one.sender_run_id == result.run_id
+            assert (two.recipient_thread_id, two.recipient_agent_id) == ("", None)
+            assert (up.recipient_thread_id, up.sender_agent_id) == ("t", "helper")
+            keys = [it.idempotency_key for it in sink.requests]
+            assert all(keys)
+            assert len(set(keys)) == 3
+            accepted = (await receipts(town))[:2]
+            assert [it["message_id"] for it in accepted] == ["sent-1", "sent-2"]
+            assert all("transport" in it["detail"] for it in accepted)
+            # Nothing of it goes through the store.
+            assert await town.runtime.store.load_thread("far away") is None
+            assert await letters(town, "t") == []
+            assert await town.runtime.store.list_outbox() == ()
+
+    play(scenario)
+
+
+class Unsayable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("sink", "said"),
+    [
+        (Sink(ConnectionError("the broker is away")), "the broker is away"),
+        (Sink(ConnectionError("password=hunter2-hunter2 refused")), "refused"),
+        (Sink(TimeoutError("the broker was slow")), "the broker was slow"),
+        (Sink(ValueError("x" * 100_000)), "xxx"),
+        (Sink(ValueError()), "ValueError"),
+        (Sink(Unsayable()), "Unsayable"),
+        (Sink(answer="never"), "within 50 ms"),
+        (Sink(answer=""), "no message id"),
+        (Sink(answer=7), "no message id"),
+    ],
+)
+@each_store
+def test_what_goes_wrong_in_a_hosts_transport_is_a_receipt(
+    new_store: NewStore, tmp_path: Path, sink: Any, said: str
+) -> None:
+    async def scenario() -> None:
+        limits = Limits(message_sink_ms=50)
+        async with town_on(new_store, tmp_path, message_sink=sink, limits=limits) as town:
+            result = await town.start(use(*to_thread("far away", "hello")))
+            (receipt,) = await receipts(town)
+            assert (receipt["status"], receipt["message_id"]) == ("failed", "")
+            assert receipt["error"].startswith("transport_failed: ")
+            assert said in receipt["error"]
+            assert "hunter2" not in receipt["error"]
+            assert len(receipt["error"]) < 600
+            assert result.status == "done"
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("new_store", ["sqlite", "postgres"], indirect=True)
+def test_a_transport_that_is_asked_again_after_a_crash_gets_the_same_key(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        first: Any = Sink(answer="never")
+        again: Any = Sink()
+        async with town_on(new_store, tmp_path, message_sink=first) as town:
+            calls = use(*to_thread("far away", "one"), *to_thread("far away", "two"))
+            handle = await town.runtime.start("boss", calls, thread_id="t")
+
+            async def are_asked() -> bool:
+                return len(first.requests) == 2
+
+            await until(are_asked)
+        async with town_on(new_store, tmp_path, message_sink=again) as town:
+            await town.runtime.wait(handle.run_id, timeout_ms=BOUND_S * 1000)
+            assert [it["status"] for it in await receipts(town)] == ["accepted"] * 2
+        keys = {it.message: it.idempotency_key for it in first.requests}
+        assert {it.message: it.idempotency_key for it in again.requests} == keys
+        assert len(set(keys.values())) == 2
+
+    play(scenario)
+
+
+def test_a_sink_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="message_sink"):
+        AgentRuntime(message_sink=object())  # type: ignore[typeddict-item]
+
+
+def test_the_names_of_messages_are_public() -> None:
+    assert SEND_MESSAGE_TOOL_ID == SendMessageTool().descriptor.id == "send_message"
+    assert set(MessageError) == {
+        "recipient_not_found", "permission_denied", "recipient_unavailable", "transport_failed",
+    }  # fmt: skip
+    receipt = SendMessageReceipt(message_id="", status="failed", error="recipient_not_found")
+    assert msgspec.to_builtins(receipt) == {
+        "message_id": "",
+        "status": "failed",
+        "error": "recipient_not_found",
+    }
+
+
+@each_store
+def test_a_receiving_model_reads_the_frame_that_is_documented(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "background-tasks.md"
+    (frame,) = re.findall(r"```text\n(<agent-message .*?)\n```", page.read_text("utf-8"), re.S)
+    heard = re.search(r'from="(.*)" thread_id="(.*)">\n(.*)\n<', frame, re.S)
+    assert heard is not None
+    assert heard.group(1, 2) == ("boss", "t")
+
+    async def scenario() -> None:
+        async with town_on(new_store, tmp_path) as town:
+            await town.start(use(*to_thread("other", heard.group(3), agent_id="second")))
+            await until_read(town, 1)
+            (letter,) = await letters(town, "other")
+            assert letter.text == frame
+
+    play(scenario)
+
+
+# Steering.
+
+
+@each_store
+def test_an_id_that_means_a_run_and_another_runs_thread_steers_nobody(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        hold = Hold()
+        async with town_on(new_store, tmp_path, hold.tool) as town:
+            runtime, started = town.runtime, []
+            for thread_id, run_id in (("a", "b"), ("b", "run-b")):
+                options = {"thread_id": thread_id, "run_id_hint": run_id}
+                started.append(await runtime.start("boss", use("hold", {}), **options))
+            await hold.is_inside()
+            with pytest.raises(AmbiguousId) as refused:
+                await runtime.steer("b", "who?")
+            assert refused.value.code == "ambiguous_id"
+            facts = {"given": "b", "thread_id": "a", "run_id": "run-b"}
+            assert refused.value.fields == facts
+            assert "name thread 'a'" in str(refused.value)
+            assert "run 'run-b'" in str(refused.value)
+            # Both ways out lead to one run each.
+            for id_, run_id in (("a", "b"), ("run-b", "run-b")):
+                receipt = await runtime.steer(id_, f"for {run_id}")
+                assert (receipt.is_accepted, receipt.run_id) == (True, run_id)
+            hold.go.set()
+            for handle in started:
+                await handle.result()
+            for thread_id, run_id in (("a", "b"), ("b", "run-b")):
+                await town.quiet(thread_id)
+                told = [it for it in await town.lines(thread_id) if it.startswith("for ")]
+                assert told == [f"for {run_id}"]
+            # Nothing runs any more, so that nothing is meant.
+            assert not (await runtime.steer("b", "too late")).is_accepted
 
     play(scenario)

@@ -38,13 +38,11 @@ from awaken.contracts.tasks import TaskRecord
 from awaken.contracts.tools import Tool
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.receipts import SubmitReceipt
-from awaken.providers.pricing import KnownPrices
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.handles import RunHandle
 from awaken.runtime.health import ModelHealth
-from awaken.runtime.limits import Limits, ToolSlots
+from awaken.runtime.limits import Limits
 from awaken.runtime.resolution.registry import RegistryHandle
-from awaken.runtime.run import Services
 from awaken.runtime.system import SystemClock, Uuid7Source
 from awaken.services.busy_threads import BUSY, BusyThreads
 from awaken.services.control import RunControl
@@ -53,13 +51,7 @@ from awaken.services.following import Following
 from awaken.services.remembered import RememberedAnswers
 from awaken.services.view import Desk, TenantView
 
-from .arguments import (
-    check_names,
-    check_optional_text,
-    check_text,
-    checked_message_sink,
-    converted,
-)
+from .arguments import check_names, check_optional_text, check_text, converted
 from .backends import Backends
 from .decisions import DecisionOptions, NamedDecision, decision_on, named_decisions
 from .node import Node
@@ -72,12 +64,12 @@ from .requests import (
     Input,
     RunOptions,
     SubmitOptions,
-    checked_budgets,
     messages_of,
     run_request,
     start_request,
     submission,
 )
+from .run_services import run_services
 from .stores import opened_store, profiles_of
 from .thread_calls import ThreadCalls
 
@@ -143,7 +135,6 @@ class AgentRuntime(ThreadCalls):
         **options: Unpack[RuntimeOptions],
     ) -> None:
         check_names("runtime option", options, RuntimeOptions.__annotations__)
-        limits = converted("limits", options.get("limits") or Limits(), Limits)
         models = options.get("models", ())
         self._connections = Connections()
         clients = provider_clients(named("providers", providers or {}), self._connections)
@@ -165,21 +156,11 @@ class AgentRuntime(ThreadCalls):
         self._may_work = options.get("has_worker", True)
         profile = options.get("profile") or profiles_of(self.store)
         self._health = ModelHealth(self._clock, profile if self.store.is_shared else None)
+        may_rest = self.store.is_shared or self._may_work
         self._engine = RunEngine(
             self.store,
             self.registry,
-            Services(
-                clock=self._clock,
-                ids=ids,
-                limits=limits,
-                tool_slots=ToolSlots(),
-                profile=profile,
-                health=self._health,
-                prices=options.get("prices") or KnownPrices(self._clock),
-                budgets=checked_budgets(options.get("budgets", ())),
-                message_sink=checked_message_sink(options.get("message_sink")),
-                may_rest=self.store.is_shared or self._may_work,
-            ),
+            run_services(options, self._clock, ids, profile, self._health, may_rest=may_rest),
             self._node.leases,
         )
         self.session_tools = self._engine.services.session_tools

@@ -1,0 +1,41 @@
+"""What all runs of one runtime share, from the options that it was made with."""
+
+from typing import Any
+
+from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.profile import ProfileStore
+from awaken.providers.pricing import KnownPrices
+from awaken.runtime.health import ModelHealth
+from awaken.runtime.limits import Limits, ToolSlots
+from awaken.runtime.run import Services
+
+from .arguments import checked_message_sink, converted
+from .requests import checked_budgets
+
+
+def run_services(
+    options: Any,
+    clock: Clock,
+    ids: IdSource,
+    profile: ProfileStore,
+    health: ModelHealth,
+    *,
+    may_rest: bool,
+) -> Services:
+    """The services of an engine; `options` are those of the runtime.
+
+    Raises:
+        InvalidInput: A limit, a budget or the message sink is none.
+    """
+    return Services(
+        clock=clock,
+        ids=ids,
+        limits=converted("limits", options.get("limits") or Limits(), Limits),
+        tool_slots=ToolSlots(),
+        profile=profile,
+        health=health,
+        prices=options.get("prices") or KnownPrices(clock),
+        budgets=checked_budgets(options.get("budgets", ())),
+        message_sink=checked_message_sink(options.get("message_sink")),
+        may_rest=may_rest,
+    )
