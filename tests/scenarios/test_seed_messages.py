@@ -9,10 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import AgentRuntime, ToolContext, tool
+from awaken import Agent, AgentRuntime, ToolContext, tool
 from awaken.contracts.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.errors import InvalidInput, UnknownAgent
+from awaken.contracts.inbox import AgentMessage
+from awaken.contracts.inference import InferenceRequest
 from awaken.contracts.loop_state import ACTIVE_AGENT
+from awaken.contracts.outbox import Letter
 from awaken.contracts.queries import DispatchQuery
 from awaken.contracts.runs import AmbiguousId, RunRecord
 from awaken.extensions.background import (
@@ -23,10 +26,13 @@ from awaken.extensions.background import (
     SendMessageTool,
 )
 from awaken.runtime.limits import Limits
+from awaken.testing import ScriptedModel, ToolCalls
+from awaken.testing.simulation import InjectionPoint, enumerate_awaits
 
 from .each_store import NewStore, each_store, new_store
-from .task_worlds import BOUND_S, Town, play, until, use
+from .task_worlds import BOUND_S, CONFIG, Town, play, until, use
 from .test_agent_messages import Patient, letters, receipts, to_child, to_parent, to_thread
+from .worlds import WatchedStore
 
 __all__ = ["new_store"]
 
@@ -54,6 +60,12 @@ class Hold:
 async def hand_over(ctx: ToolContext, to: str) -> str:
     ctx.state.set(ACTIVE_AGENT, to)
     return "handed over"
+
+
+@tool
+async def wait() -> str:
+    await asyncio.sleep(5)
+    return "waited"
 
 
 def town_on(new_store: NewStore, tmp_path: Path, *tools: Any, **options: Any) -> Town:
@@ -258,6 +270,59 @@ def test_after_a_handoff_a_message_still_reaches_the_agent_that_it_names(
             assert helper.run_id != handle.run_id
 
     play(scenario)
+
+
+@pytest.mark.parametrize("reader", ["first", "second"])
+def test_a_message_that_comes_at_any_moment_of_a_handoff_is_read_by_the_agent_that_it_names(
+    reader: str,
+) -> None:
+    in_first_run: set[bool] = set()
+
+    async def scenario(hook: InjectionPoint) -> None:
+        seen: list[str] = []
+
+        def watching(agent_id: str, *turns: Any) -> ScriptedModel:
+            """A model that notes when its agent is the first that reads the letter."""
+            left = list(turns)
+
+            def answer(request: InferenceRequest) -> Any:
+                if any("agent-message" in it.text for it in request.messages):
+                    seen.append(agent_id)
+                return left.pop(0) if left else "nothing more"
+
+            return ScriptedModel([answer], cycle=True)
+
+        work = ToolCalls([("hand_over", {"to": "second"})])
+        models = {
+            "first": watching("first", ToolCalls([("wait", {})]), work),
+            "second": watching("second", ToolCalls([("wait", {})]), "done"),
+        }
+        agents = [Agent(it, model=models[it], tools=[hand_over, wait]) for it in models]
+        options: Any = {"store": WatchedStore(), "mailbox": CONFIG}
+        async with AgentRuntime(agents, **options) as runtime:
+            payload = AgentMessage(content="hi", agent_id="x", thread_id="x", run_id="x")
+            letter = Letter(thread_id="t", agent_id=reader, payload=msgspec.to_builtins(payload))
+            post = runtime._engine.tasks.post
+            assert post is not None
+            hook.arm(lambda: post(letter, "letter"))
+            result = await runtime.run("first", "go", thread_id="t")
+            await hook.settle()
+            if not hook.fired:
+                assert seen == []
+                return
+            async with asyncio.timeout(600):
+                while not seen or runtime._engine.active.of_thread("t") is not None:
+                    await asyncio.sleep(1)
+            told = [it.message.id for it in await runtime.messages("t")]
+            assert told.count("letter") == 1
+            assert seen[0] == reader
+            letter_at = (await runtime.messages("t"))[told.index("letter")]
+            assert letter_at.message.metadata is not None
+            in_first_run.add(letter_at.message.metadata.run_id == result.run_id)
+
+    assert enumerate_awaits(scenario) > 20
+    # Some of them went into the run that was there, others into a run of their own.
+    assert in_first_run == {True, False}
 
 
 # Who may be written to, and what a name means.

@@ -54,6 +54,7 @@ class DurableMessageRequest(Record, frozen=True, kw_only=True):
     """
 
     recipient_thread_id: str
+    """A sink gets it as stores have it: with its tenant's prefix, if the sender has a tenant."""
     sender_agent_id: str
     message: str
     recipient_agent_id: str | None = None

@@ -345,7 +345,7 @@ def test_a_child_that_is_not_there_or_has_ended_is_not_found(name: str) -> None:
         (TaskNotOwned(task_id="task-1"), "permission_denied"),
         (TaskTerminated(task_id="task-1", status="completed"), "recipient_unavailable"),
         (TaskHasNoInbox(task_id="task-1"), "recipient_unavailable"),
-        (UnknownAgent(agent_id="gone"), "recipient_not_found"),
+        (UnknownAgent(agent_id="gone", known="all of them"), "recipient_not_found"),
         (
             ParentRunCancelled(run_id="r"),
             "transport_failed: Run 'r' was cancelled; it starts nothing any more.",

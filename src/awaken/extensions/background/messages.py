@@ -51,10 +51,10 @@ _CODES: Mapping[type[AwakenError], MessageError] = {
     TaskNotOwned: MessageError.PERMISSION_DENIED,
     TaskTerminated: MessageError.RECIPIENT_UNAVAILABLE,
     TaskHasNoInbox: MessageError.RECIPIENT_UNAVAILABLE,
-    UnknownAgent: MessageError.RECIPIENT_NOT_FOUND,
 }
 _RELATIONS = ("parent", "child", "agent")
 _TEXT = {"type": "string"}
+_NAMELESS = "without agent_id the message goes to the agent of the thread"
 
 
 class OutgoingMessage(Record, frozen=True, kw_only=True):
@@ -157,7 +157,7 @@ def _way_out(context: ToolContext) -> str:
         allowed = f"as agent_id '{own}' may name {named}"
     else:
         allowed = f"'{own}' may name no agent_id"
-    return bounded(f"{allowed}; without agent_id the message goes to the agent of the thread")
+    return bounded(f"{allowed}; {_NAMELESS}")
 
 
 def _accepted(message_id: str, promise: str) -> SendMessageReceipt:
@@ -169,6 +169,9 @@ def _failed(error: str, detail: str | None = None) -> SendMessageReceipt:
 
 
 def _refusal_of(error: AwakenError) -> SendMessageReceipt:
+    if isinstance(error, UnknownAgent):
+        # What it says names every agent there is.
+        return _failed(MessageError.RECIPIENT_NOT_FOUND, f"there is no such agent; {_NAMELESS}")
     said = bounded(without_secrets(str(error)))
     if (code := _CODES.get(type(error))) is not None:
         return _failed(code, said)
