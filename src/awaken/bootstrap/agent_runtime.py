@@ -69,7 +69,7 @@ from .requests import (
     start_request,
     submission,
 )
-from .run_services import run_services
+from .run_services import build_services
 from .stores import opened_store, profiles_of
 from .thread_calls import ThreadCalls
 
@@ -160,7 +160,7 @@ class AgentRuntime(ThreadCalls):
         self._engine = RunEngine(
             self.store,
             self.registry,
-            run_services(options, self._clock, ids, profile, self._health, may_rest=may_rest),
+            build_services(options, self._clock, ids, profile, self._health, may_rest=may_rest),
             self._node.leases,
         )
         self.session_tools = self._engine.services.session_tools

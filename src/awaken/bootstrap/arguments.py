@@ -46,8 +46,8 @@ def check_optional_text(name: str, value: object) -> None:
         check_text(name, value)
 
 
-def checked_message_sink(sink: Any) -> Any:
-    """The message sink that was passed, or None.
+def check_message_sink(sink: Any) -> Any:
+    """Return the message sink that was passed, or None.
 
     Raises:
         InvalidInput: It has no method `send_agent_message`.

@@ -9,11 +9,11 @@ from awaken.runtime.health import ModelHealth
 from awaken.runtime.limits import Limits, ToolSlots
 from awaken.runtime.run import Services
 
-from .arguments import checked_message_sink, converted
+from .arguments import check_message_sink, converted
 from .requests import checked_budgets
 
 
-def run_services(
+def build_services(
     options: Any,
     clock: Clock,
     ids: IdSource,
@@ -36,6 +36,6 @@ def run_services(
         health=health,
         prices=options.get("prices") or KnownPrices(clock),
         budgets=checked_budgets(options.get("budgets", ())),
-        message_sink=checked_message_sink(options.get("message_sink")),
+        message_sink=check_message_sink(options.get("message_sink")),
         may_rest=may_rest,
     )

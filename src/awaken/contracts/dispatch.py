@@ -122,7 +122,7 @@ class RunDispatch(Record, frozen=True, kw_only=True):
         return request.agent_id if is_addressed and self.is_news else None
 
     def is_held_by(self, run: RunRecord | None) -> bool:
-        """Whether it stays queued while a run of its thread waits, and lets others pass.
+        """Whether it stays queued while this run of its thread waits; other input passes it.
 
         A run takes in what names its agent, but not while a decision is open: the call that is
         decided may hand the thread over.

@@ -49,8 +49,7 @@ class Delegation(Record, frozen=True, kw_only=True):
 class DurableMessageRequest(Record, frozen=True, kw_only=True):
     """A message to the agent of another thread.
 
-    Whoever sends it fills in the first four fields; the runtime fills in the others, whatever
-    they were.
+    The sender fills in the first four fields; the runtime fills in the others, whatever they were.
     """
 
     recipient_thread_id: str

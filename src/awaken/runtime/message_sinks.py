@@ -44,7 +44,7 @@ class OutboxMessages:
             tenant_id=request.tenant_id,
             user_id=request.user_id,
             sender_thread_id=request.sender_thread_id,
-            payload=msgspec.to_builtins(message_of(request)),
+            payload=msgspec.to_builtins(build_message(request)),
         )
         self._run.order(entry_of(letter, request.idempotency_key))
         return request.idempotency_key
@@ -66,7 +66,7 @@ class HostMessages:
             MessageNotSent: It did not, or not in time.
             InvalidInput: The text is too large.
         """
-        message_of(request)
+        build_message(request)
         deadline = asyncio.timeout(self._timeout_ms / 1000)
         try:
             async with deadline:
@@ -83,7 +83,7 @@ class HostMessages:
         return encodable(message_id[:MESSAGE_ID_CHARS])
 
 
-def message_of(request: DurableMessageRequest) -> AgentMessage:
+def build_message(request: DurableMessageRequest) -> AgentMessage:
     """The message as the thread that it is for will read it.
 
     Raises:

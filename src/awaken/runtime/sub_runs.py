@@ -35,7 +35,7 @@ from awaken.contracts.tenancy import namespace_in, stored_id
 from .child_requests import agent_request, child_request, is_child
 from .children import Children
 from .delegating import delegated
-from .message_sinks import HostMessages, OutboxMessages, message_of
+from .message_sinks import HostMessages, OutboxMessages, build_message
 from .progress import ProgressForwarder
 from .run import Run
 from .side_calls import side_answer
@@ -147,7 +147,7 @@ class CallRuns:
         request = DurableMessageRequest(
             recipient_thread_id=record.thread_id, sender_agent_id="", message=text
         )
-        return await self._tasks.tell(record, message_of(self._signed(request)), letter_id)
+        return await self._tasks.tell(record, build_message(self._sign(request)), letter_id)
 
     @property
     def has_own_transport(self) -> bool:
@@ -167,7 +167,7 @@ class CallRuns:
         if recipient.strip():
             recipient = self._own(recipient)
         signed = msgspec.structs.replace(
-            self._signed(request),
+            self._sign(request),
             recipient_thread_id=recipient,
             idempotency_key=self._letter_id(recipient),
         )
@@ -231,7 +231,7 @@ class CallRuns:
         parent = self._run.identity.run_id if is_in_task else None
         return msgspec.structs.replace(task, parent_task_id=task.parent_task_id or parent)
 
-    def _signed(self, request: DurableMessageRequest) -> DurableMessageRequest:
+    def _sign(self, request: DurableMessageRequest) -> DurableMessageRequest:
         """A message with who sends it.
 
         Raises:

@@ -97,7 +97,7 @@ class SendMessageTool:
         try:
             receipt = await _send(arguments, context)
         except AwakenError as error:
-            receipt = _refusal_of(error)
+            receipt = _describe_refusal(error)
         data = msgspec.to_builtins(receipt)
         return ToolOutput(result=ToolResult.success(self.descriptor.id, data))
 
@@ -109,25 +109,25 @@ async def _send(message: OutgoingMessage, context: ToolContext) -> SendMessageRe
         case Parent():
             if context.run.parent_thread_id is None:
                 detail = "no other agent started this run"
-                return _failed(MessageError.RECIPIENT_UNAVAILABLE, detail)
+                return _make_error(MessageError.RECIPIENT_UNAVAILABLE, detail)
             # Who reads it is inferred from the thread: the parent may have handed over since.
             recipient = Peer(thread_id=context.run.parent_thread_id)
             return await _send_to_thread(recipient, message.message, context)
         case Peer(agent_id=str(named)) if named not in startable_agents(context.agent):
-            return _failed(MessageError.PERMISSION_DENIED, _way_out(context))
+            return _make_error(MessageError.PERMISSION_DENIED, _describe_way_out(context))
         case Peer() as recipient:
             return await _send_to_thread(recipient, message.message, context)
         case _:
-            return _failed(MessageError.RECIPIENT_NOT_FOUND)
+            return _make_error(MessageError.RECIPIENT_NOT_FOUND)
 
 
 async def _tell_child(name: str, text: str, context: ToolContext) -> SendMessageReceipt:
     task = await context.sub_runs.find_task(name)
     if task is None or task.status.is_terminal:
         detail = "no running task of yours has that name or id; `task_status` lists your tasks"
-        return _failed(MessageError.RECIPIENT_NOT_FOUND, detail)
+        return _make_error(MessageError.RECIPIENT_NOT_FOUND, detail)
     message_id = await context.sub_runs.tell_task(task.task_id, text)
-    return _accepted(message_id, "the task reads it before its next step, if it has not ended")
+    return _make_receipt(message_id, "the task reads it before its next step, if it has not ended")
 
 
 async def _send_to_thread(recipient: Peer, text: str, context: ToolContext) -> SendMessageReceipt:
@@ -139,10 +139,12 @@ async def _send_to_thread(recipient: Peer, text: str, context: ToolContext) -> S
         message=text,
     )
     message_id = await sub_runs.send_agent_message(request)
-    return _accepted(message_id, _promise(recipient, is_foreign=sub_runs.has_own_transport))
+    return _make_receipt(
+        message_id, _describe_promise(recipient, is_foreign=sub_runs.has_own_transport)
+    )
 
 
-def _promise(recipient: Peer, *, is_foreign: bool) -> str:
+def _describe_promise(recipient: Peer, *, is_foreign: bool) -> str:
     """What the sender may rely on."""
     if is_foreign:
         return "handed to the transport of this application"
@@ -151,7 +153,7 @@ def _promise(recipient: Peer, *, is_foreign: bool) -> str:
     return f"'{recipient.agent_id}' reads it once, as soon as the thread is free for that agent"
 
 
-def _way_out(context: ToolContext) -> str:
+def _describe_way_out(context: ToolContext) -> str:
     own = context.agent.id
     if named := ", ".join(f"'{it}'" for it in startable_agents(context.agent)):
         allowed = f"as agent_id '{own}' may name {named}"
@@ -160,22 +162,22 @@ def _way_out(context: ToolContext) -> str:
     return bounded(f"{allowed}; {_NAMELESS}")
 
 
-def _accepted(message_id: str, promise: str) -> SendMessageReceipt:
+def _make_receipt(message_id: str, promise: str) -> SendMessageReceipt:
     return SendMessageReceipt(message_id=message_id, status="accepted", detail=promise)
 
 
-def _failed(error: str, detail: str | None = None) -> SendMessageReceipt:
+def _make_error(error: str, detail: str | None = None) -> SendMessageReceipt:
     return SendMessageReceipt(message_id="", status="failed", error=error, detail=detail)
 
 
-def _refusal_of(error: AwakenError) -> SendMessageReceipt:
+def _describe_refusal(error: AwakenError) -> SendMessageReceipt:
     if isinstance(error, UnknownAgent):
         # What it says names every agent there is.
-        return _failed(MessageError.RECIPIENT_NOT_FOUND, f"there is no such agent; {_NAMELESS}")
+        return _make_error(MessageError.RECIPIENT_NOT_FOUND, f"there is no such agent; {_NAMELESS}")
     said = bounded(without_secrets(str(error)))
     if (code := _CODES.get(type(error))) is not None:
-        return _failed(code, said)
-    return _failed(f"{MessageError.TRANSPORT_FAILED}: {said}")
+        return _make_error(code, said)
+    return _make_error(f"{MessageError.TRANSPORT_FAILED}: {said}")
 
 
 _PARAMETERS: dict[str, Any] = {

@@ -37,7 +37,7 @@ class Claims:
     ) -> RunDispatch | None:
         """Claim the first dispatch of the thread whose turn it is; None if nothing is due."""
         while (thread := self._queues.turns.next(self._clock.now_ms(), agents)) is not None:
-            first = self._queues.turns.first(thread)
+            first = self._queues.turns.find_first(thread)
             assert first is not None
             dispatch = self._tables.dispatches[first[2]]
             if not is_stale(thread, dispatch):
@@ -70,7 +70,7 @@ class Claims:
         before: RunRecord | None,
         commit: Commit,
     ) -> None:
-        """Follow a commit to a thread that somebody had, has taken with it, or may take now."""
+        """Follow a commit to a thread that is or was claimed, or may be claimed from now on."""
         if held is None and commit.claim is None:
             if before is not None and before.status is RunStatus.WAITING:
                 # What the run has held may be claimed now.

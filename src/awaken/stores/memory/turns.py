@@ -29,7 +29,7 @@ class Turns:
 
     def offer(self, thread: StoredThread, now: int) -> None:
         """Take note of a thread that was queued to, or whose claim ended."""
-        entry = None if thread.claim is not None else self.first(thread)
+        entry = None if thread.claim is not None else self.find_first(thread)
         if entry is None:
             return
         first = self._tables.dispatches[entry[2]]
@@ -38,7 +38,7 @@ class Turns:
         else:
             heappush(self._ready, self._place(thread, entry))
 
-    def first(self, thread: StoredThread) -> Entry | None:
+    def find_first(self, thread: StoredThread) -> Entry | None:
         """The place of the dispatch that is first in its thread; what a run holds is passed."""
         for entry in thread.queue:
             if not self._tables.dispatches[entry[2]].is_held_by(thread.open_run):
@@ -67,7 +67,7 @@ class Turns:
     def _is_for(self, thread: StoredThread, agents: Collection[str] | None) -> bool:
         if agents is None:
             return True
-        entry = self.first(thread)
+        entry = self.find_first(thread)
         assert entry is not None
         wanted = rules.agent_of(thread, self._tables.dispatches[entry[2]])
         return wanted is None or wanted in agents
@@ -83,7 +83,7 @@ class Turns:
             thread = threads.get(noted[3])
             if thread is None or thread.claim is not None:
                 continue
-            entry = self.first(thread)
+            entry = self.find_first(thread)
             if entry is None:
                 continue
             if not rules.is_due(self._tables.dispatches[entry[2]], now):

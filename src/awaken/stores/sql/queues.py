@@ -144,11 +144,11 @@ async def locked(session: Session, dispatch_id: str) -> tuple[StoredHead, RunDis
 
 async def first_queued(session: Session, head: StoredHead) -> RunDispatch | None:
     """The dispatch that is first in its thread, or None; what a waiting run holds is passed."""
-    found = await _first(session, head)
+    found = await _find_first(session, head)
     return None if found is None else found[0]
 
 
-async def _first(session: Session, head: StoredHead) -> tuple[RunDispatch, int] | None:
+async def _find_first(session: Session, head: StoredHead) -> tuple[RunDispatch, int] | None:
     row = await session.one("first_queued", head.no)
     if row is None or not (first := decoded(row)).is_held_by(head.open_run):
         return None if row is None else (first, row[1])
@@ -183,7 +183,7 @@ async def refresh(session: Session, head: StoredHead) -> None:
     counted = await session.one("count_queued_of", head.no)
     assert counted is not None
     head.queued = counted[0]
-    found = await _first(session, head) if head.queued else None
+    found = await _find_first(session, head) if head.queued else None
     priority = due_at = turn_at = number = agent = None
     if found is not None:
         first, number = found
