@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import awaken
+import awaken.extensions.background
 import awaken.testing
 from awaken.contracts.mailbox import MailboxStore
 from awaken.contracts.storage import CommitStore, EventStore, RunStore, ThreadStore
@@ -74,6 +75,15 @@ TESTING_NAMES = [
     "replay",
     "simulate",
     "simulate_agent",
+]
+BACKGROUND_NAMES = [
+    "BackgroundTasksPlugin",
+    "DurableMessageRequest",
+    "DurableMessageSink",
+    "MessageError",
+    "SEND_MESSAGE_TOOL_ID",
+    "SendMessageReceipt",
+    "SendMessageTool",
 ]
 RUNTIME_METHODS = [
     "asgi",
@@ -177,6 +187,11 @@ def test_the_root_exports_exactly_these_names() -> None:
 def test_the_test_kit_exports_exactly_these_names() -> None:
     assert sorted(awaken.testing.__all__) == TESTING_NAMES
     assert all(hasattr(awaken.testing, name) for name in TESTING_NAMES)
+
+
+def test_background_tasks_export_exactly_these_names() -> None:
+    assert sorted(awaken.extensions.background.__all__) == BACKGROUND_NAMES
+    assert all(hasattr(awaken.extensions.background, name) for name in BACKGROUND_NAMES)
 
 
 def test_the_runtime_has_exactly_these_methods() -> None:

@@ -150,6 +150,7 @@ class Town:
         helper: ScriptedModel | None = None,
         config: MailboxConfig = CONFIG,
         before: Callable[[InferenceRequest], Awaitable[object]] | None = None,
+        **options: Any,
     ) -> None:
         self.works = works or Works()
         self.model = obeying(before)
@@ -164,7 +165,9 @@ class Town:
             Agent("second", model=obeying(), tools=own, plugins=plugins),
         ]
         where = store or (None if kind == "memory" else f"sqlite:///{folder / 'store.db'}")
-        self.runtime = AgentRuntime(agents, store=where, limits=limits or Limits(), mailbox=config)
+        self.runtime = AgentRuntime(
+            agents, store=where, limits=limits or Limits(), mailbox=config, **options
+        )
 
     async def __aenter__(self) -> "Town":
         await self.runtime.__aenter__()

@@ -35,13 +35,13 @@ MUTANTS = (
         edits=(
             (
                 "stores/memory/turns.py",
-                "        if thread.claim is not None or not thread.queue:\n",
-                "        if not thread.queue:\n",
+                "        entry = None if thread.claim is not None else self.find_first(thread)\n",
+                "        entry = self.find_first(thread)\n",
             ),
             (
                 "stores/memory/turns.py",
-                "            if thread is None or thread.claim is not None or not thread.queue:\n",
-                "            if thread is None or not thread.queue:\n",
+                "            if thread is None or thread.claim is not None:\n",
+                "            if thread is None:\n",
             ),
         ),
     ),

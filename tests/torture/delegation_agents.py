@@ -13,7 +13,9 @@ from awaken.testing import ToolCalls
 OTHER = "other"
 """The thread that is written to."""
 NEWS = "good news"
-_PEER = {"relation": "agent", "thread_id": OTHER, "agent_id": "clerk"}
+READER = "clerk"
+"""The agent that every message names."""
+_PEER = {"relation": "agent", "thread_id": OTHER, "agent_id": READER}
 
 
 def _asks(prompt: str, call_id: str, agent: str = "helper") -> tuple[str, dict[str, Any], str]:

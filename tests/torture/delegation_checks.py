@@ -9,6 +9,7 @@ from awaken.contracts.messages import Message, SenderKind
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.tasks import SUB_AGENT
 
+from .delegation_agents import READER
 from .runtime_checks import Remains, key_of
 from .runtime_worlds import SHUT
 
@@ -88,20 +89,26 @@ def _task_problems(remains: Remains) -> list[str]:
 
 
 def _message_problems(remains: Remains) -> list[str]:
-    """Every message that an agent was told to be accepted is in its recipient's thread, once."""
+    """Every message that was accepted is in its thread, once, in a run of the agent it names."""
     accepted = [
         msgspec.json.decode(text)["message_id"]
         for text in remains.results.values()
         if text.startswith('{"message_id"')
     ]
     came = [
-        it.id
+        it
         for _, it in _internal(remains)
         if it.sender is not None and it.sender.kind is SenderKind.AGENT
     ]
-    if sorted(accepted) == sorted(map(str, came)):
-        return []
-    return [f"the messages {accepted} were accepted, those that came are {came}"]
+    problems = []
+    for message in came:
+        run = remains.runs.get((message.metadata and message.metadata.run_id) or "")
+        if run is None or (run.agent_id, run.active_agent_id) != (READER, None):
+            problems.append(f"message {message.id} was read in {run}")
+    ids = [str(it.id) for it in came]
+    if sorted(accepted) != sorted(ids):
+        problems.append(f"the messages {accepted} were accepted, those that came are {ids}")
+    return problems
 
 
 def _internal(remains: Remains) -> list[tuple[str, Message]]:

@@ -1,5 +1,7 @@
 """What clients do with agents that have others work for them, so that any of them can be killed."""
 
+import asyncio
+
 from awaken import AgentRuntime
 from awaken.contracts.lifecycle import RunStatus
 
@@ -16,12 +18,12 @@ from .client_steps import (
     record,
     sent,
 )
-from .delegation_agents import OTHER
+from .delegation_agents import OTHER, READER
 from .doomed import passing
 from .runtime_worlds import SHUT, World, quiet
 
 BOSS = "boss"
-DECIDED, CANCELLED = "decided", "cancelled"
+DECIDED, CANCELLED, HELD = "decided", "cancelled", "held"
 """Points of clients."""
 
 
@@ -76,15 +78,41 @@ async def _tell(world: World) -> None:
 
 async def _tell_busy(world: World) -> None:
     """The message comes while the other thread's run is in a tool."""
+    await _tell_while_busy(world, READER)
+
+
+async def _tell_past(world: World) -> None:
+    """The message is for another agent than the one that the thread's run is of."""
+    await _tell_while_busy(world, "helper")
+
+
+async def _tell_while_busy(world: World, agent: str) -> None:
     async with world.runtime() as runtime:
         Door.is_open, Door.visitors = False, 0
         receipt = await runtime.submit(
-            "clerk", "slow", thread_id=OTHER, dedupe_key="slow", run_id_hint="r-slow"
+            agent, "slow", thread_id=OTHER, dedupe_key="slow", run_id_hint="r-slow"
         )
         world.ack("submitted", receipt.run_id)
         await is_busy(runtime, receipt.run_id)
         await at_rest(runtime, await sent(world, runtime, "tell", BOSS))
         Door.is_open = True
+        await quiet(runtime.store)
+
+
+async def _tell_waiting(world: World) -> None:
+    """The message is held by a run of another agent that waits for a decision."""
+    async with world.runtime() as runtime:
+        receipt = await runtime.submit(
+            "helper", "ask", thread_id=OTHER, dedupe_key="ask", run_id_hint="r-ask"
+        )
+        world.ack("submitted", receipt.run_id)
+        await at_rest(runtime, receipt.run_id)
+        await at_rest(runtime, await sent(world, runtime, "tell", BOSS))
+        async with asyncio.timeout(WAIT_MS / 1000):
+            while await runtime.store.list_outbox(limit=1):
+                await asyncio.sleep(0.002)
+        passing(HELD)
+        await _decide_below(world, runtime)
         await quiet(runtime.store)
 
 
@@ -188,6 +216,8 @@ SCENARIOS: dict[str, Scenario] = {
     "slow-task": Scenario(_slow_task, varies=EVERYTHING),
     "tell": Scenario(_tell),
     "tell-busy": Scenario(_tell_busy, varies=EVERYTHING),
+    "tell-past": Scenario(_tell_past, varies=EVERYTHING),
+    "tell-waiting": Scenario(_tell_waiting, varies=EVERYTHING),
     "cancel-parent": Scenario(_cancel_parent, varies=EVERYTHING),
     "cancel-parent-elsewhere": Scenario(_cancel_elsewhere, varies=EVERYTHING),
     "cancel-owner": Scenario(_cancel_owner, varies=EVERYTHING),

@@ -95,7 +95,10 @@ class World:
 
 
 async def quiet(store: Store) -> None:
-    """Wait until nothing is queued, claimed, running or yet to be carried out."""
+    """Wait until nothing is queued, claimed, running or yet to be carried out.
+
+    A message may be left that a run holds which waits for somebody.
+    """
     async with asyncio.timeout(QUIET_S):
         # Twice: what a run asked for when it ended was not there when it was looked for.
         while not (await _is_quiet(store) and await _is_quiet(store)):
@@ -104,11 +107,25 @@ async def quiet(store: Store) -> None:
 
 async def _is_quiet(store: Store) -> bool:
     """Whether nothing is found in any place; in the order in which work moves from one on."""
-    if await store.list_outbox(limit=1) or await store.count_queued():
+    if await store.list_outbox(limit=1) or await _has_work(store):
         return False
     claimed = await store.list_dispatches(DispatchQuery(status=DispatchStatus.CLAIMED, limit=1))
     running = await store.list_runs(RunQuery(status=RunStatus.RUNNING, limit=1))
     return not claimed.items and not running.items
+
+
+async def _has_work(store: Store) -> bool:
+    """Whether something is queued that a worker could claim."""
+    if not await store.count_queued():
+        return False
+    queued = await store.list_dispatches(DispatchQuery(status=DispatchStatus.QUEUED))
+    for dispatch in queued.items:
+        thread = await store.load_thread(dispatch.thread_id)
+        run_id = None if thread is None else thread.open_run_id
+        run = None if run_id is None else await store.load_run(run_id)
+        if not dispatch.is_held_by(run):
+            return True
+    return False
 
 
 class _LaterClock(SystemClock):

@@ -33,17 +33,15 @@ from awaken.contracts.runs import (
 )
 from awaken.contracts.specs import AgentSpec
 from awaken.contracts.storage import Store
+from awaken.contracts.sub_runs import DurableMessageSink
 from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
 from awaken.contracts.tasks import TaskRecord
 from awaken.contracts.tools import Tool
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.receipts import SubmitReceipt
-from awaken.providers.pricing import KnownPrices
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.handles import RunHandle
-from awaken.runtime.health import ModelHealth
-from awaken.runtime.limits import Limits, ToolSlots
-from awaken.runtime.run import Services
+from awaken.runtime.limits import Limits
 from awaken.runtime.system import SystemClock, Uuid7Source
 from awaken.services.busy_threads import BUSY, BusyThreads
 from awaken.services.control import RunControl
@@ -66,12 +64,12 @@ from .requests import (
     Input,
     RunOptions,
     SubmitOptions,
-    checked_budgets,
     messages_of,
     run_request,
     start_request,
     submission,
 )
+from .run_services import build_services
 from .stores import opened_store, profiles_of
 from .thread_calls import ThreadCalls
 
@@ -107,6 +105,8 @@ class RuntimeOptions(TypedDict, total=False):
     """What the agents of this runtime are called where registries are named; absent: `local`."""
     resolver: AgentResolver
     """Asked for agents that are not registered, with the host's own code."""
+    message_sink: DurableMessageSink
+    """Takes messages to other threads; absent: they go through the store, exactly once."""
     has_worker: bool
     """Whether to execute what is queued; by default on every store that outlives the process."""
 
@@ -137,7 +137,6 @@ class AgentRuntime(ThreadCalls):
         **options: Unpack[RuntimeOptions],
     ) -> None:
         check_names("runtime option", options, RuntimeOptions.__annotations__)
-        limits = converted("limits", options.get("limits") or Limits(), Limits)
         models = options.get("models", ())
         self._connections = Connections()
         clients = provider_clients(named("providers", providers or {}), self._connections)
@@ -147,6 +146,7 @@ class AgentRuntime(ThreadCalls):
         registries = registry_set(agents, tools, plugins, clients, self._backends.by_name, models)
         registries = with_everywhere(registries, options.get("everywhere", ()))
         registries = with_remotes(registries, remotes, options.get("local_name", LOCAL_NAME))
+        limits = converted("limits", options.get("limits") or Limits(), Limits)
         self.registry = registry_handle(registries, options.get("resolver"), limits.resolver_ms)
         self._plugins = PluginLives(self.registry)
         self._discovery = Discovery(self.registry, remotes, self._backends, self._clock)
@@ -158,21 +158,10 @@ class AgentRuntime(ThreadCalls):
         # In memory a worker is needed as soon as something is queued, unless somebody forbids it.
         self._may_work = options.get("has_worker", True)
         profile = options.get("profile") or profiles_of(self.store)
-        self._health = ModelHealth(self._clock, profile if self.store.is_shared else None)
         self._engine = RunEngine(
             self.store,
             self.registry,
-            Services(
-                clock=self._clock,
-                ids=ids,
-                limits=limits,
-                tool_slots=ToolSlots(),
-                profile=profile,
-                health=self._health,
-                prices=options.get("prices") or KnownPrices(self._clock),
-                budgets=checked_budgets(options.get("budgets", ())),
-                may_rest=self.store.is_shared or self._may_work,
-            ),
+            build_services(options, limits, self._clock, ids, profile, self.store),
             self._node.leases,
         )
         self.session_tools = self._engine.services.session_tools
@@ -249,7 +238,7 @@ class AgentRuntime(ThreadCalls):
             await self._engine.close()
         finally:
             await self._post_room.close()
-            await self._health.close()
+            await self._engine.services.health.close()
 
     def asgi(self, config: "ServerConfig | None" = None) -> "ServerApp":
         """The whole server as an ASGI app, to serve or to mount anywhere.
@@ -411,7 +400,11 @@ class AgentRuntime(ThreadCalls):
         return await self._control.decide(named_decisions(decisions, self._clock.now_ms()))
 
     async def steer(self, id_: str, input: Input) -> SteerReceipt:
-        """Send a message into a running run; it sees it before its next inference."""
+        """Send a message into a running run; it sees it before its next inference.
+
+        Raises:
+            AmbiguousId: The id is that of a run, and that of a thread with another run.
+        """
         check_text("run or thread id", id_, "run_id")
         return await self._control.steer(id_, messages_of(input))
 

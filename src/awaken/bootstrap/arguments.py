@@ -46,6 +46,18 @@ def check_optional_text(name: str, value: object) -> None:
         check_text(name, value)
 
 
+def check_message_sink(sink: Any) -> Any:
+    """Return the message sink that was passed, or None.
+
+    Raises:
+        InvalidInput: It has no method `send_agent_message`.
+    """
+    if sink is not None and not callable(getattr(sink, "send_agent_message", None)):
+        problem = f"pass an object with an async `send_agent_message`, not {_kind(sink)}"
+        raise InvalidInput(what="message_sink", problem=problem)
+    return sink
+
+
 def converted(name: str, value: object, kind: type) -> Any:
     """Return what was passed as `kind`: text becomes an enum, a mapping a record.
 

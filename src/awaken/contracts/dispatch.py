@@ -8,8 +8,9 @@ of its token can write there.
 from collections.abc import Mapping
 from enum import StrEnum
 
+from .lifecycle import RunStatus
 from .record import Record
-from .runs import RunRequest
+from .runs import RunRecord, RunRequest
 
 RECOVERY = "recovered:"
 """Begins the ids of dispatches that a store makes, to go on with a run that nobody sent again."""
@@ -112,6 +113,25 @@ class RunDispatch(Record, frozen=True, kw_only=True):
         """Whether it only tells what a task or another agent says; no interrupt drops that."""
         messages = self.request.messages
         return bool(messages) and all(message.sender is not None for message in messages)
+
+    @property
+    def reader(self) -> str | None:
+        """The only agent that may read it: the one that another agent's message names."""
+        request = self.request
+        is_addressed = bool(request.agent_id) and request.continue_run_id is None
+        return request.agent_id if is_addressed and self.is_news else None
+
+    def is_held_by(self, run: RunRecord | None) -> bool:
+        """Whether it stays queued while this run of its thread waits; other input passes it.
+
+        A run takes in what names its agent, but not while a decision is open: the call that is
+        decided may hand the thread over.
+        """
+        if run is None or run.status is not RunStatus.WAITING or self.reader is None:
+            return False
+        is_own = run.run_id in (self.run_id, self.taken_by) or run.dispatch_id == self.dispatch_id
+        is_for_agent = self.reader == (run.active_agent_id or run.agent_id)
+        return not (is_own or (is_for_agent and run.awaits_tasks))
 
     @property
     def is_recovery(self) -> bool:

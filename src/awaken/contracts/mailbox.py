@@ -86,8 +86,9 @@ class MailboxStore(Protocol):
         Inside a thread they come by priority, then in the order they were queued. The thread with
         the highest priority goes first (that of its first dispatch); threads of one priority take
         turns: the one that has waited longest since it was queued or last served goes first.
-        With `agents`, dispatches for other agents are left alone, as far as it is known for whom
-        they are. Counts an attempt.
+        What the thread's open run holds (`RunDispatch.is_held_by`) is passed over until it does
+        not. With `agents`, dispatches for other agents are left alone, as far as it is known for
+        whom they are. Counts an attempt.
         """
         ...
 

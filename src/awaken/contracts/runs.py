@@ -8,7 +8,7 @@ import msgspec
 
 from .backend_results import BackendRunStatus
 from .budgets import Budget
-from .errors import InvalidResume
+from .errors import InvalidResume, UsageError
 from .identity import Adapter, RunIdentity, RunMode, RunOrigin
 from .inference import InferenceOverride, TokenUsage
 from .lifecycle import RunStatus, Suspended, Termination
@@ -285,6 +285,19 @@ class DecisionReceipt(Record, frozen=True, kw_only=True):
     run_id: str
     thread_id: str
     decision_id: str
+
+
+class AmbiguousId(UsageError):
+    """An id is that of a run and that of a thread on which another run executes."""
+
+    code = "ambiguous_id"
+    template = (
+        "'{given}' is a run on thread '{thread_id}', and a thread with another run, '{run_id}'; "
+        "name thread '{thread_id}' to mean the first, or run '{run_id}' to mean the second."
+    )
+    given: str
+    thread_id: str
+    run_id: str
 
 
 class SteerReceipt(Record, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from .backend_results import BackendRunResult
-from .errors import InvalidInput
+from .errors import AwakenError, InvalidInput
 from .events import AgentEvent
 from .inference import InferenceOverride, StreamResult
 from .messages import Message
@@ -47,12 +47,25 @@ class Delegation(Record, frozen=True, kw_only=True):
 
 
 class DurableMessageRequest(Record, frozen=True, kw_only=True):
-    """A message to the agent of another thread."""
+    """A message to the agent of another thread.
+
+    The sender fills in the first four fields; the runtime fills in the others, whatever they were.
+    """
 
     recipient_thread_id: str
+    """A sink gets it as stores have it: with its tenant's prefix, if the sender has a tenant."""
     sender_agent_id: str
     message: str
     recipient_agent_id: str | None = None
+    """Who alone may read it; absent: the agent that the thread has."""
+    idempotency_key: str = ""
+    """The same whenever this message is sent again after a crash, and no other message's."""
+    sender_thread_id: str = ""
+    sender_run_id: str = ""
+    tenant_id: str | None = None
+    user_id: str | None = None
+    hops: int = 0
+    """How many agents have written because another one wrote, since a person did."""
 
 
 class FailedMessage(Record, frozen=True, kw_only=True):
@@ -64,16 +77,38 @@ class FailedMessage(Record, frozen=True, kw_only=True):
     error: str
 
 
+class MessageNotSent(AwakenError):
+    """The host's message sink did not take a message."""
+
+    code = "message_not_sent"
+    template = "{problem}"
+    problem: str
+
+
 class DurableMessageSink(Protocol):
-    """Takes messages to other threads; how they become work there is the host's business."""
+    """Takes messages to other threads; how they become work there is the host's business.
+
+    The runtime has one of its own: there a message is part of the commit of the sender's step, and
+    arrives exactly once. `AgentRuntime(message_sink=...)` takes its place.
+    """
 
     async def send_agent_message(self, request: DurableMessageRequest) -> str:
-        """Take a message; it is sent when the run's next commit is durable. Returns its id."""
+        """Take a message, and return its id.
+
+        A sink may be asked again for the same message after a crash: then the idempotency key is
+        the same, and the message must not be delivered twice. Whatever it raises is told to the
+        sender as `transport_failed`, without secrets.
+        """
         ...
 
 
 class SubRuns(DurableMessageSink, Protocol):
     """The runs below one tool call."""
+
+    @property
+    def has_own_transport(self) -> bool:
+        """Whether messages to other threads leave through a sink of the host's."""
+        ...
 
     async def delegate(
         self, delegation: Delegation, listen: Listener | None = None

@@ -6,9 +6,11 @@ once. Whatever a run does not take in stays queued, and starts or continues a ru
 
 from awaken.contracts.dispatch import InputMode, RunDispatch
 from awaken.contracts.errors import UsageError
+from awaken.contracts.loop_state import ACTIVE_AGENT
 
 from .hearing import wakes_model, with_free_ids
 from .resume import accept_decided, take_decisions, undecided
+from .rounds import stop_reason
 from .run import Run, unheard_by
 
 
@@ -63,4 +65,14 @@ def _is_for(run: Run, dispatch: RunDispatch) -> bool:
     wanted = dispatch.request.continue_run_id
     is_elsewhere = wanted is not None and wanted != run.identity.run_id
     is_meant = not (dispatch.is_news and is_elsewhere)
-    return is_meant and dispatch.dispatch_id not in run.journal.absorbed
+    if not is_meant or dispatch.dispatch_id in run.journal.absorbed:
+        return False
+    reader = dispatch.reader
+    return reader is None or _reads_next(run, reader)
+
+
+def _reads_next(run: Run, agent_id: str) -> bool:
+    """Whether the run's next inference is this agent's, as far as is known now."""
+    speaker = run.agent.spec.id
+    is_staying = run.state.get(ACTIVE_AGENT) in (None, speaker)
+    return agent_id == speaker and is_staying and run.ending is None and stop_reason(run) is None

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 
 from awaken.contracts.errors import ThreadBusy
-from awaken.contracts.runs import RunResult
+from awaken.contracts.runs import AmbiguousId, RunResult
 from awaken.contracts.tracing import CURRENT_RUN
 
 from .latch import Latch
@@ -196,6 +196,16 @@ class ActiveRuns:
         if run is not None and thread is not None and run is not thread:
             return None
         return run or thread
+
+    def check_meaning(self, id_: str) -> None:
+        """Refuse an id that means two different runs.
+
+        Raises:
+            AmbiguousId: It is that of a run, and that of a thread with another run.
+        """
+        run, thread = self._by_run.get(id_), self._by_thread.get(id_)
+        if run is not None and thread is not None and run is not thread and thread.run_id:
+            raise AmbiguousId(given=id_, thread_id=run.thread_id, run_id=thread.run_id)
 
     def __iter__(self) -> Iterator[ActiveRun]:
         return iter(tuple(self._by_thread.values()))

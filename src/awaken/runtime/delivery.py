@@ -63,7 +63,14 @@ class EndFirst:
     termination: Termination
 
 
-Delivery = Drop | End | Deliver | RecoverFirst | EndFirst
+@dataclass(frozen=True, slots=True)
+class Postpone:
+    """The run that waits on the thread must not take it in: the dispatch stays queued."""
+
+    record: RunRecord
+
+
+Delivery = Drop | End | Deliver | RecoverFirst | EndFirst | Postpone
 
 
 def delivery_of(
@@ -154,6 +161,8 @@ def _delivered(
 ) -> Delivery:
     if open_run is None or open_run.status is RunStatus.CREATED:
         return Deliver(_fresh(dispatch, messages))
+    if dispatch.is_held_by(open_run):
+        return Postpone(open_run)
     if open_run.status is RunStatus.WAITING:
         # A message to a waiting run takes the place of its decisions, whatever was meant by it.
         return Deliver(_continued(dispatch, open_run, messages))

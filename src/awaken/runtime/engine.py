@@ -43,6 +43,7 @@ from .delivery import (
     Drop,
     End,
     EndFirst,
+    Postpone,
     RecoverFirst,
     continuation,
     delivery_of,
@@ -141,7 +142,8 @@ class RunEngine:
         `RunHandedOver`, the claim is still held and the caller gives the dispatch back.
 
         Raises:
-            ThreadBusy: A run of the thread was just started here, and will be refused.
+            ThreadBusy: A run of the thread was just started here, and will be refused; or one
+                waits that must not read the input.
             LeaseLost: Somebody else has the thread.
             RunHandedOver: The engine is being closed; the dispatch was given back.
         """
@@ -165,9 +167,10 @@ class RunEngine:
                 active, _ = await self._execution.launch(request, lambda _: None, lease)
                 await asyncio.shield(active.outcome())
                 return await self.execute(dispatch)
+            case Postpone(record=waiting):
+                raise ThreadBusy(thread_id=dispatch.thread_id, run_id=waiting.run_id)
             case EndFirst(termination=termination):
-                token = dispatch.claim_token
-                await self.endings.end(dispatch.thread_id, termination, token=token)
+                await self.endings.end(dispatch.thread_id, termination, token=dispatch.claim_token)
                 return await self.execute(dispatch)
 
     async def _deliver(self, dispatch: RunDispatch, token: str, delivery: Deliver) -> RunResult:
@@ -355,8 +358,13 @@ class RunEngine:
         return await self._admission.screen_history(agent_id, history)
 
     def steer(self, id_: str, messages: Sequence[Message]) -> SteerReceipt:
-        """Send messages into a running run; it takes them in before its next inference."""
+        """Send messages into a running run; it takes them in before its next inference.
+
+        Raises:
+            AmbiguousId: The id means two runs.
+        """
         self._admission.check_messages(messages)
+        self.active.check_meaning(id_)
         active = self.active.find(id_)
         if active is None or active.run is None:
             return SteerReceipt(is_accepted=False)

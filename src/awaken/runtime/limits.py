@@ -41,6 +41,8 @@ class Limits(StrictRecord, frozen=True, kw_only=True):
     """How many background tasks may go on at once in this process."""
     message_hops: int = 32
     """How often agents may write because another one wrote, until a person does."""
+    message_sink_ms: int = 30_000
+    """How long a message sink of the host's may take."""
     output_retries: int = 2
     """How often a model may repeat an answer that does not fit its output type."""
 

@@ -30,7 +30,7 @@ from awaken.contracts.profile import ProfileAccess, ProfileStore
 from awaken.contracts.runs import RunRecord, RunRequest, Waiting
 from awaken.contracts.state import Clear, MutationBatch
 from awaken.contracts.storage import Commit, OutboxEntry, Store, StreamCheckpoint, ToolRecord
-from awaken.contracts.sub_runs import SubRuns
+from awaken.contracts.sub_runs import DurableMessageSink, SubRuns
 from awaken.contracts.suspension import Ticket
 from awaken.contracts.tasks import BACKGROUND_TASKS, TaskTold
 from awaken.contracts.tools import Tool
@@ -68,6 +68,8 @@ class Services:
     prices: PriceList = field(default_factory=OwnPrices)
     budgets: tuple[Budget, ...] = ()
     """Those that every run is held to."""
+    message_sink: DurableMessageSink | None = None
+    """Takes messages to other threads; absent: they are part of the sender's commit."""
     may_rest: bool = True
     """Whether a run may be released while its tasks go on: somebody wakes it."""
     instruments: list[InstrumentMaker] = field(default_factory=list)

@@ -10,7 +10,6 @@ import msgspec
 
 from awaken.contracts.backend_results import BackendRunResult
 from awaken.contracts.identity import derived_id
-from awaken.contracts.inbox import AgentMessage, inbox_messages
 from awaken.contracts.inference import InferenceOverride, StreamResult
 from awaken.contracts.messages import Message
 from awaken.contracts.outbox import Letter, order_of
@@ -18,6 +17,7 @@ from awaken.contracts.storage import OutboxEntry
 from awaken.contracts.sub_runs import (
     Delegation,
     DurableMessageRequest,
+    DurableMessageSink,
     FailedMessage,
     Listener,
     SubRuns,
@@ -35,7 +35,7 @@ from awaken.contracts.tenancy import namespace_in, stored_id
 from .child_requests import agent_request, child_request, is_child
 from .children import Children
 from .delegating import delegated
-from .orders import entry_of
+from .message_sinks import HostMessages, OutboxMessages, build_message
 from .progress import ProgressForwarder
 from .run import Run
 from .side_calls import side_answer
@@ -143,23 +143,38 @@ class CallRuns:
     async def tell_task(self, task_id: str, text: str) -> str:
         """Write to a task of this thread that is an agent's run; returns the message's id."""
         record = await self._tasks.owned(self._run.identity.thread_id, task_id)
-        return await self._tasks.tell(record, self._message(text), self._letter_id(task_id))
+        letter_id = self._letter_id(task_id)
+        request = DurableMessageRequest(
+            recipient_thread_id=record.thread_id, sender_agent_id="", message=text
+        )
+        return await self._tasks.tell(record, build_message(self._sign(request)), letter_id)
+
+    @property
+    def has_own_transport(self) -> bool:
+        """Whether messages to other threads leave through a sink of the host's."""
+        return self._run.services.message_sink is not None
 
     async def send_agent_message(self, request: DurableMessageRequest) -> str:
-        """Take a message to another thread; it is sent when the run's next commit is durable."""
-        run, message = self._run, self._message(request.message, request.sender_agent_id)
-        recipient = self._own(request.recipient_thread_id)
-        entry_id = self._letter_id(recipient)
-        letter = Letter(
-            thread_id=recipient,
-            agent_id=request.recipient_agent_id,
-            tenant_id=run.identity.tenant_id,
-            user_id=run.identity.user_id,
-            sender_thread_id=run.identity.thread_id,
-            payload=msgspec.to_builtins(message),
+        """Have a message to another thread taken by the host's sink, or by the next commit.
+
+        Raises:
+            TooManyHops: Too many agents have written because another one wrote.
+            UnknownAgent: There is no agent of the name that should read it.
+            InvalidInput: The thread's id is malformed, or the text is too large.
+            MessageNotSent: The host's sink did not take it.
+        """
+        services, recipient = self._run.services, request.recipient_thread_id
+        if recipient.strip():
+            recipient = self._own(recipient)
+        signed = msgspec.structs.replace(
+            self._sign(request),
+            recipient_thread_id=recipient,
+            idempotency_key=self._letter_id(recipient),
         )
-        run.order(entry_of(letter, entry_id))
-        return entry_id
+        sink: DurableMessageSink = OutboxMessages(self._run)
+        if services.message_sink is not None:
+            sink = HostMessages(services.message_sink, services.limits.message_sink_ms)
+        return await sink.send_agent_message(signed)
 
     async def failed_messages(self) -> tuple[FailedMessage, ...]:
         """Messages of this thread that were given up."""
@@ -216,26 +231,26 @@ class CallRuns:
         parent = self._run.identity.run_id if is_in_task else None
         return msgspec.structs.replace(task, parent_task_id=task.parent_task_id or parent)
 
-    def _message(self, text: str, agent_id: str = "") -> AgentMessage:
-        """A message of the run to another agent.
+    def _sign(self, request: DurableMessageRequest) -> DurableMessageRequest:
+        """A message with who sends it.
 
         Raises:
             TooManyHops: Too many agents have written because another one wrote.
-            InvalidInput: The text is too large.
         """
         identity = self._run.identity
         hops, limit = 1 + self._hops(), self._run.services.limits.message_hops
         if hops > limit:
             raise TooManyHops(hops=hops, limit=limit)
-        message = AgentMessage(
-            content=text,
-            agent_id=agent_id or identity.active_agent_id or identity.agent_id,
-            thread_id=identity.thread_id,
-            run_id=identity.run_id,
+        speaker = identity.active_agent_id or identity.agent_id
+        return msgspec.structs.replace(
+            request,
+            sender_agent_id=request.sender_agent_id or speaker,
+            sender_thread_id=identity.thread_id,
+            sender_run_id=identity.run_id,
+            tenant_id=identity.tenant_id,
+            user_id=identity.user_id,
             hops=hops,
         )
-        inbox_messages(message)
-        return message
 
     def _hops(self) -> int:
         """How far from a person's message the run is: as far as the farthest of what it read."""

@@ -128,14 +128,21 @@ class TaskDesk:
         return tuple(sorted(found, key=lambda it: (-it.created_at, it.task_id)))
 
     async def find_task(self, thread_id: str, name_or_id: str) -> TaskRecord | None:
-        """A task of a thread by its id, else the running one of that name."""
-        record = await self._store.load_run(name_or_id)
+        """A task of a thread by its id, else the running one of that name.
+
+        A task that has ended gives way to a running one whose name is its id.
+        """
+        if not name_or_id.strip():
+            return None
+        record, ended = await self._store.load_run(name_or_id), None
         if record is not None and record.task is not None and record.parent_thread_id == thread_id:
-            return task_record(record)
+            if not record.status.is_terminal:
+                return task_record(record)
+            ended = task_record(record)
         for task in await self.tasks_of(thread_id):
             if task.name == name_or_id and not task.status.is_terminal:
                 return task
-        return None
+        return ended
 
     async def owned(self, thread_id: str, task_id: str) -> RunRecord:
         """The run of a task of a thread.

@@ -26,6 +26,7 @@ from awaken.contracts.mailbox import MailboxWatcher
 from awaken.contracts.messages import Message
 from awaken.contracts.resolver_errors import AgentResolverFailed
 from awaken.contracts.runs import (
+    AmbiguousId,
     DecisionReceipt,
     RunRecord,
     RunRequest,
@@ -300,7 +301,11 @@ class RunControl:
         return (await self._engine.screened(request)).decisions
 
     async def steer(self, id_: str, messages: Sequence[Message]) -> SteerReceipt:
-        """Send messages into a running run; it takes them in before its next inference."""
+        """Send messages into a running run; it takes them in before its next inference.
+
+        Raises:
+            AmbiguousId: The id is that of a run, and that of a thread with another run.
+        """
         if not self._store.is_shared:
             return self._engine.steer(id_, messages)
         running = await self._running(id_)
@@ -376,11 +381,22 @@ class RunControl:
         return is_waiting and await self.at_rest(run_id) is not None
 
     async def _running(self, id_: str) -> RunRecord | None:
-        """The run of a run or thread id, if it executes somewhere."""
+        """The run of a run or thread id, if it executes somewhere.
+
+        Raises:
+            AmbiguousId: There are two of them.
+        """
         thread = await self._store.load_thread(id_)
-        record = await self._store.load_run(
-            thread.active_run_id or id_ if thread is not None else id_
-        )
+        run_id = None if thread is None else thread.active_run_id
+        named, on_thread = await self._executing(id_), None
+        if run_id is not None and run_id != id_:
+            on_thread = await self._executing(run_id)
+        if named is not None and on_thread is not None:
+            raise AmbiguousId(given=id_, thread_id=named.thread_id, run_id=on_thread.run_id)
+        return named or on_thread
+
+    async def _executing(self, run_id: str) -> RunRecord | None:
+        record = await self._store.load_run(run_id)
         return record if record is not None and record.status is RunStatus.RUNNING else None
 
     async def _dispatch(self, run_id: str) -> RunDispatch:

@@ -5,31 +5,56 @@ the durable sink. The caller does not choose the way.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from enum import StrEnum
+from typing import Any, Literal
 
-from awaken.contracts.errors import AwakenError
+import msgspec
+
+from awaken.authoring.refusals import bounded
+from awaken.contracts.errors import AwakenError, UnknownAgent
 from awaken.contracts.record import Record
 from awaken.contracts.sub_runs import DurableMessageRequest
 from awaken.contracts.tasks import TaskHasNoInbox, TaskNotFound, TaskNotOwned, TaskTerminated
 from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools import InvalidArguments, ToolDescriptor, ToolEffect, ToolOutput
+from awaken.redaction import without_secrets
 
 from .config import check_offered, startable_agents
 from .targets import Child, Parent, Peer, Target, relation_schema, target_of
 
-NOT_FOUND = "recipient_not_found"
-UNAVAILABLE = "recipient_unavailable"
-DENIED = "permission_denied"
+SEND_MESSAGE_TOOL_ID = "send_message"
 
-_CODES: Mapping[type[AwakenError], str] = {
-    TaskNotFound: NOT_FOUND,
-    TaskNotOwned: DENIED,
-    TaskTerminated: UNAVAILABLE,
-    TaskHasNoInbox: UNAVAILABLE,
+
+class MessageError(StrEnum):
+    """Why a message was not sent; `transport_failed` is followed by what the sink said."""
+
+    RECIPIENT_NOT_FOUND = "recipient_not_found"
+    PERMISSION_DENIED = "permission_denied"
+    RECIPIENT_UNAVAILABLE = "recipient_unavailable"
+    TRANSPORT_FAILED = "transport_failed"
+
+
+class SendMessageReceipt(Record, frozen=True, kw_only=True):
+    """What the model is told about a message that it has sent, or could not send."""
+
+    message_id: str
+    """Empty when it failed."""
+    status: Literal["accepted", "failed"]
+    error: str | None = None
+    detail: str | None = None
+    """What was promised; of a failed one what to do instead."""
+
+
+_CODES: Mapping[type[AwakenError], MessageError] = {
+    TaskNotFound: MessageError.RECIPIENT_NOT_FOUND,
+    TaskNotOwned: MessageError.PERMISSION_DENIED,
+    TaskTerminated: MessageError.RECIPIENT_UNAVAILABLE,
+    TaskHasNoInbox: MessageError.RECIPIENT_UNAVAILABLE,
 }
 _RELATIONS = ("parent", "child", "agent")
 _TEXT = {"type": "string"}
+_NAMELESS = "without agent_id the message goes to the agent of the thread"
 
 
 class OutgoingMessage(Record, frozen=True, kw_only=True):
@@ -42,13 +67,13 @@ class OutgoingMessage(Record, frozen=True, kw_only=True):
 class SendMessageTool:
     """Writes to a child task, the parent, or the agent of another thread.
 
-    The result is a receipt, also when the message was refused: `{message_id, status, error?}`.
+    The result is a `SendMessageReceipt`, also when the message was refused.
     """
 
     def __init__(self) -> None:
         self.descriptor = ToolDescriptor(
-            id="send_message",
-            name="send_message",
+            id=SEND_MESSAGE_TOOL_ID,
+            name=SEND_MESSAGE_TOOL_ID,
             description="Send a message to a child task, parent agent, or team member.",
             parameters=_PARAMETERS,
             effect=ToolEffect.IDEMPOTENT,
@@ -70,53 +95,89 @@ class SendMessageTool:
         """Send the message and return the receipt."""
         check_offered("send_message", context)
         try:
-            receipt = await _sent(arguments, context)
+            receipt = await _send(arguments, context)
         except AwakenError as error:
-            receipt = _refused(_CODES.get(type(error)) or f"transport_failed: {error}")
-        return ToolOutput(result=ToolResult.success(self.descriptor.id, receipt))
+            receipt = _describe_refusal(error)
+        data = msgspec.to_builtins(receipt)
+        return ToolOutput(result=ToolResult.success(self.descriptor.id, data))
 
 
-async def _sent(message: OutgoingMessage, context: ToolContext) -> dict[str, str]:
+async def _send(message: OutgoingMessage, context: ToolContext) -> SendMessageReceipt:
     match message.to:
         case Child(name=name):
-            return await _told(name, message.message, context)
+            return await _tell_child(name, message.message, context)
         case Parent():
             if context.run.parent_thread_id is None:
-                return _refused(UNAVAILABLE)
+                detail = "no other agent started this run"
+                return _make_error(MessageError.RECIPIENT_UNAVAILABLE, detail)
             # Who reads it is inferred from the thread: the parent may have handed over since.
             recipient = Peer(thread_id=context.run.parent_thread_id)
-            return await _posted(recipient, message.message, context)
+            return await _send_to_thread(recipient, message.message, context)
         case Peer(agent_id=str(named)) if named not in startable_agents(context.agent):
-            return _refused(DENIED)
+            return _make_error(MessageError.PERMISSION_DENIED, _describe_way_out(context))
         case Peer() as recipient:
-            return await _posted(recipient, message.message, context)
+            return await _send_to_thread(recipient, message.message, context)
         case _:
-            return _refused(NOT_FOUND)
+            return _make_error(MessageError.RECIPIENT_NOT_FOUND)
 
 
-async def _told(name: str, text: str, context: ToolContext) -> dict[str, str]:
+async def _tell_child(name: str, text: str, context: ToolContext) -> SendMessageReceipt:
     task = await context.sub_runs.find_task(name)
     if task is None or task.status.is_terminal:
-        return _refused(NOT_FOUND)
-    return _accepted(await context.sub_runs.tell_task(task.task_id, text))
+        detail = "no running task of yours has that name or id; `task_status` lists your tasks"
+        return _make_error(MessageError.RECIPIENT_NOT_FOUND, detail)
+    message_id = await context.sub_runs.tell_task(task.task_id, text)
+    return _make_receipt(message_id, "the task reads it before its next step, if it has not ended")
 
 
-async def _posted(recipient: Peer, text: str, context: ToolContext) -> dict[str, str]:
+async def _send_to_thread(recipient: Peer, text: str, context: ToolContext) -> SendMessageReceipt:
+    sub_runs = context.sub_runs
     request = DurableMessageRequest(
         recipient_thread_id=recipient.thread_id,
         recipient_agent_id=recipient.agent_id,
         sender_agent_id=context.run.active_agent_id or context.run.agent_id,
         message=text,
     )
-    return _accepted(await context.sub_runs.send_agent_message(request))
+    message_id = await sub_runs.send_agent_message(request)
+    return _make_receipt(
+        message_id, _describe_promise(recipient, is_foreign=sub_runs.has_own_transport)
+    )
 
 
-def _accepted(message_id: str) -> dict[str, str]:
-    return {"message_id": message_id, "status": "accepted"}
+def _describe_promise(recipient: Peer, *, is_foreign: bool) -> str:
+    """What the sender may rely on."""
+    if is_foreign:
+        return "handed to the transport of this application"
+    if recipient.agent_id is None:
+        return "the agent of that thread reads it once, while it works or as a new turn"
+    return f"'{recipient.agent_id}' reads it once, as soon as the thread is free for that agent"
 
 
-def _refused(error: str) -> dict[str, str]:
-    return {"message_id": "", "status": "failed", "error": error}
+def _describe_way_out(context: ToolContext) -> str:
+    own = context.agent.id
+    if named := ", ".join(f"'{it}'" for it in startable_agents(context.agent)):
+        allowed = f"as agent_id '{own}' may name {named}"
+    else:
+        allowed = f"'{own}' may name no agent_id"
+    return bounded(f"{allowed}; {_NAMELESS}")
+
+
+def _make_receipt(message_id: str, promise: str) -> SendMessageReceipt:
+    return SendMessageReceipt(message_id=message_id, status="accepted", detail=promise)
+
+
+def _make_error(error: str, detail: str | None = None) -> SendMessageReceipt:
+    return SendMessageReceipt(message_id="", status="failed", error=error, detail=detail)
+
+
+def _describe_refusal(error: AwakenError) -> SendMessageReceipt:
+    if isinstance(error, UnknownAgent):
+        # What it says names every agent there is.
+        return _make_error(MessageError.RECIPIENT_NOT_FOUND, f"there is no such agent; {_NAMELESS}")
+    said = bounded(without_secrets(str(error)))
+    if (code := _CODES.get(type(error))) is not None:
+        return _make_error(code, said)
+    return _make_error(f"{MessageError.TRANSPORT_FAILED}: {said}")
 
 
 _PARAMETERS: dict[str, Any] = {

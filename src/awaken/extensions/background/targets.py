@@ -73,6 +73,6 @@ def relation_schema(relation: str, optional: Collection[str] = (), **fields: Any
 
 def _required(target: dict[str, Any], relation: str, name: str) -> str:
     value = target.get(name)
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(value, str):
         raise InvalidArguments(f"{relation} requires '{name}'")
     return value

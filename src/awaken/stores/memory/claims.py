@@ -10,6 +10,7 @@ import msgspec
 from awaken.contracts.clock import Clock
 from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import LeaseLost, RecordNotFound
+from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.storage import Commit
 from awaken.stores.rules import dispatches as rules
@@ -36,7 +37,9 @@ class Claims:
     ) -> RunDispatch | None:
         """Claim the first dispatch of the thread whose turn it is; None if nothing is due."""
         while (thread := self._queues.turns.next(self._clock.now_ms(), agents)) is not None:
-            dispatch = self._tables.dispatches[thread.queue[0][2]]
+            first = self._queues.turns.find_first(thread)
+            assert first is not None
+            dispatch = self._tables.dispatches[first[2]]
             if not is_stale(thread, dispatch):
                 return self.claim(thread, dispatch, worker_id, token, lease_ms)
             self._queues.drop(dispatch, DispatchStatus.SUPERSEDED)
@@ -67,7 +70,12 @@ class Claims:
         before: RunRecord | None,
         commit: Commit,
     ) -> None:
-        """Follow a commit to a thread that somebody had, or has taken with it."""
+        """Follow a commit to a thread that is or was claimed, or may be claimed from now on."""
+        if held is None and commit.claim is None:
+            if before is not None and before.status is RunStatus.WAITING:
+                # What the run has held may be claimed now.
+                self._queues.turns.offer(thread, self._clock.now_ms())
+            return
         run_id = goes_on(before, held, commit)
         if held is not None and held.dispatch_id is not None:
             executed = self._tables.dispatches[held.dispatch_id]

@@ -35,7 +35,7 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
     run_id = run_of(thread, commit)
     if run_id is not None and tables.checkpoints:
         tables.checkpoints.pop(run_id, None)
-    if held is not None or commit.claim is not None:
+    if held is not None or commit.claim is not None or thread.queue:
         claims.settle(thread, held, before, commit)
     for dispatch_id in commit.absorbed:
         queues.absorb(dispatch_id, run_id)

@@ -123,7 +123,8 @@ class Queues:
         self._tables.dispatches[dispatch_id] = dispatch
         insort(thread.queue, (dispatch.priority, self._tables.arrivals[dispatch_id], dispatch_id))
         self._tables.queued_count += 1
-        if thread.queue[0][2] == dispatch_id:
+        first = self.turns.find_first(thread)
+        if first is not None and first[2] == dispatch_id:
             self.turns.offer(thread, self._clock.now_ms())
 
     # --- out of the queue ---

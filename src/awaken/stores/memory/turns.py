@@ -7,6 +7,9 @@ from awaken.stores.rules import dispatches as rules
 
 from .tables import StoredThread, Tables
 
+Entry = tuple[int, int, str]
+"""A dispatch in its thread's queue: its priority, its arrival and its id."""
+
 
 class Turns:
     """Threads that could be claimed, in order, found without looking at all of them.
@@ -26,13 +29,21 @@ class Turns:
 
     def offer(self, thread: StoredThread, now: int) -> None:
         """Take note of a thread that was queued to, or whose claim ended."""
-        if thread.claim is not None or not thread.queue:
+        entry = None if thread.claim is not None else self.find_first(thread)
+        if entry is None:
             return
-        first = self._tables.dispatches[thread.queue[0][2]]
+        first = self._tables.dispatches[entry[2]]
         if not rules.is_due(first, now):
             heappush(self._later, (rules.due_at(first), thread.shown.id))
         else:
-            heappush(self._ready, self._place(thread))
+            heappush(self._ready, self._place(thread, entry))
+
+    def find_first(self, thread: StoredThread) -> Entry | None:
+        """The place of the dispatch that is first in its thread; what a run holds is passed."""
+        for entry in thread.queue:
+            if not self._tables.dispatches[entry[2]].is_held_by(thread.open_run):
+                return entry
+        return None
 
     def next(self, now: int, agents: Collection[str] | None = None) -> StoredThread | None:
         """Return the thread whose turn it is, or None if nothing is due for one of the agents."""
@@ -56,7 +67,9 @@ class Turns:
     def _is_for(self, thread: StoredThread, agents: Collection[str] | None) -> bool:
         if agents is None:
             return True
-        wanted = rules.agent_of(thread, self._tables.dispatches[thread.queue[0][2]])
+        entry = self.find_first(thread)
+        assert entry is not None
+        wanted = rules.agent_of(thread, self._tables.dispatches[entry[2]])
         return wanted is None or wanted in agents
 
     def _due(self, now: int) -> StoredThread | None:
@@ -66,17 +79,20 @@ class Turns:
             if thread is not None:
                 self.offer(thread, now)
         while self._ready:
-            entry = heappop(self._ready)
-            thread = threads.get(entry[3])
-            if thread is None or thread.claim is not None or not thread.queue:
+            noted = heappop(self._ready)
+            thread = threads.get(noted[3])
+            if thread is None or thread.claim is not None:
                 continue
-            if not rules.is_due(self._tables.dispatches[thread.queue[0][2]], now):
+            entry = self.find_first(thread)
+            if entry is None:
+                continue
+            if not rules.is_due(self._tables.dispatches[entry[2]], now):
                 self.offer(thread, now)
-            elif self._place(thread) == entry:
+            elif self._place(thread, entry) == noted:
                 return thread
         return None
 
-    def _place(self, thread: StoredThread) -> tuple[int, int, int, str]:
-        priority, arrival, dispatch_id = thread.queue[0]
+    def _place(self, thread: StoredThread, entry: Entry) -> tuple[int, int, int, str]:
+        priority, arrival, dispatch_id = entry
         queued_at = self._tables.dispatches[dispatch_id].created_at
         return priority, max(queued_at, thread.served_at), arrival, thread.shown.id

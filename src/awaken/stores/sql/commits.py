@@ -19,7 +19,7 @@ from .blobs import tied
 from .decisions import save_ticket
 from .heads import StoredHead, locked_head, made_head, run_with, save_head
 from .outbox import add_outbox
-from .queues import absorb, enqueue_all
+from .queues import absorb, enqueue_all, refresh
 from .queues import find as find_dispatch
 from .session import Row, Session
 
@@ -56,6 +56,9 @@ async def apply_commit(session: Session, encoded: rows.EncodedCommit) -> tuple[i
         await session.run("set_cancel", head.no, None)
     if held is not None or commit.claim is not None:
         await claims.settle(session, head, held, before, commit)
+    elif head.queued and before is not None and before.status is RunStatus.WAITING:
+        # What the run has held, if it waited, may be claimed now.
+        await refresh(session, head)
     if commit.absorbed:
         await absorb(session, head, commit.absorbed, run_of(head, commit))
     if commit.enqueued:

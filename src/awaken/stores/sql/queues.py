@@ -143,9 +143,19 @@ async def locked(session: Session, dispatch_id: str) -> tuple[StoredHead, RunDis
 
 
 async def first_queued(session: Session, head: StoredHead) -> RunDispatch | None:
-    """The dispatch that is first in its thread, or None."""
+    """The dispatch that is first in its thread, or None; what a waiting run holds is passed."""
+    found = await _find_first(session, head)
+    return None if found is None else found[0]
+
+
+async def _find_first(session: Session, head: StoredHead) -> tuple[RunDispatch, int] | None:
     row = await session.one("first_queued", head.no)
-    return None if row is None else decoded(row)
+    if row is None or not (first := decoded(row)).is_held_by(head.open_run):
+        return None if row is None else (first, row[1])
+    for row in await session.all("list_queued", head.no):
+        if not (first := decoded(row)).is_held_by(head.open_run):
+            return first, row[1]
+    return None
 
 
 async def all_queued(session: Session, head: StoredHead) -> list[RunDispatch]:
@@ -173,10 +183,10 @@ async def refresh(session: Session, head: StoredHead) -> None:
     counted = await session.one("count_queued_of", head.no)
     assert counted is not None
     head.queued = counted[0]
-    row = await session.one("first_queued", head.no) if head.queued else None
+    found = await _find_first(session, head) if head.queued else None
     priority = due_at = turn_at = number = agent = None
-    if row is not None:
-        first, number = decoded(row), row[1]
+    if found is not None:
+        first, number = found
         priority, due_at = first.priority, rules.due_at(first)
         turn_at = max(first.created_at, head.served_at)
         agent = rules.agent_of(head, first)

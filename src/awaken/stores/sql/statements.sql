@@ -292,7 +292,7 @@ SELECT record, no FROM dispatches WHERE thread_no = $1 AND status = 'queued'
 ORDER BY priority, no LIMIT 1
 
 -- name: list_queued
-SELECT record FROM dispatches WHERE thread_no = $1 AND status = 'queued' ORDER BY priority, no
+SELECT record, no FROM dispatches WHERE thread_no = $1 AND status = 'queued' ORDER BY priority, no
 
 -- name: count_queued_of
 SELECT COUNT(*) FROM dispatches WHERE thread_no = $1 AND status = 'queued'

@@ -1,0 +1,41 @@
+"""What all runs of one runtime share, from the options that it was made with."""
+
+from typing import Any
+
+from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.profile import ProfileStore
+from awaken.contracts.storage import Store
+from awaken.providers.pricing import KnownPrices
+from awaken.runtime.health import ModelHealth
+from awaken.runtime.limits import Limits, ToolSlots
+from awaken.runtime.run import Services
+
+from .arguments import check_message_sink
+from .requests import checked_budgets
+
+
+def build_services(
+    options: Any,
+    limits: Limits,
+    clock: Clock,
+    ids: IdSource,
+    profile: ProfileStore,
+    store: Store,
+) -> Services:
+    """The services of an engine; `options` are those of the runtime.
+
+    Raises:
+        InvalidInput: A budget or the message sink is none.
+    """
+    return Services(
+        clock=clock,
+        ids=ids,
+        limits=limits,
+        tool_slots=ToolSlots(),
+        profile=profile,
+        health=ModelHealth(clock, profile if store.is_shared else None),
+        prices=options.get("prices") or KnownPrices(clock),
+        budgets=checked_budgets(options.get("budgets", ())),
+        message_sink=check_message_sink(options.get("message_sink")),
+        may_rest=store.is_shared or options.get("has_worker", True),
+    )
