@@ -15,6 +15,7 @@ from awaken.contracts.backend_errors import (
     RemoteError,
 )
 from awaken.contracts.backend_requests import (
+    BackendControl,
     BackendDelegateContinuation,
     BackendDelegatePersistence,
     BackendDelegatePolicy,
@@ -36,7 +37,13 @@ from awaken.contracts.backends import (
     WaitCapability,
 )
 from awaken.contracts.errors import UnknownAgent
-from awaken.contracts.events import InferenceComplete, RunFinish, ToolCallResumed
+from awaken.contracts.events import (
+    ActivitySnapshot,
+    InferenceComplete,
+    RunFinish,
+    StepStart,
+    ToolCallResumed,
+)
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.inference import InferenceOverride
 from awaken.contracts.lifecycle import NaturalEnd, RunStatus
@@ -60,7 +67,7 @@ from awaken.testing import ScriptedModel, ToolCalls
 
 from .asking import finished, open_tickets, retold
 from .delegating import agent, ask, asks, boss, child_of, heard, runtime
-from .remoting import FakeBackend, remote_runtime, said, waits
+from .remoting import FakeBackend, Request, remote_runtime, said, waits
 from .worlds import World, play, simulated
 
 
@@ -222,8 +229,39 @@ def test_a_remote_run_records_what_it_was_given_and_marks_what_it_said() -> None
             assert record.created_at <= record.started_at <= record.finished_at
             # Milliseconds, not seconds.
             assert record.created_at > 1_000_000_000_000
+            (start,) = [it for it in events if isinstance(it, StepStart)]
+            assert messages[3].id == start.message_id
             (complete,) = [it for it in events if isinstance(it, InferenceComplete)]
             assert (complete.model, complete.usage) == ("", None)
+
+    asyncio.run(scenario())
+
+
+def test_a_backend_gets_overrides_frontend_tools_a_sink_and_a_resolver() -> None:
+    overrides = InferenceOverride(temperature=0.5)
+    pick = ToolDescriptor(id="pick")
+
+    async def turn(request: Request) -> BackendRunResult:
+        request.sink.emit(ActivitySnapshot(message_id="m", activity_type="busy", content={"n": 1}))
+        resolved: Any = request.resolver.resolve("far")
+        return said(resolved.spec.id)
+
+    async def scenario() -> None:
+        backend = FakeBackend(turn, can=BackendCapabilities())
+        async with remote_runtime(backend, None) as rt:
+            options: Any = {"overrides": overrides, "frontend_tools": [pick]}
+            events = [it async for it in rt.stream("far", "hi", thread_id="t", **options)]
+            (asked,) = backend.roots
+            assert (asked.overrides, asked.frontend_tools, asked.decisions) == (
+                overrides,
+                (pick,),
+                (),
+            )
+            assert [it.content for it in events if isinstance(it, ActivitySnapshot)] == [{"n": 1}]
+            finish = events[-1]
+            assert isinstance(finish, RunFinish)
+            assert finish.result["response"] == "far"
+            assert BackendControl() == BackendControl(cancellation=None, decisions=None)
 
     asyncio.run(scenario())
 
