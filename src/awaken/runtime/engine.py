@@ -34,6 +34,7 @@ from awaken.contracts.tasks import BACKGROUND_TASKS
 from .aborting import abort_remote
 from .active_runs import ActiveRun
 from .admission import Admission
+from .awaiting import has_pending_work
 from .children import Children
 from .context.undo import undo_compaction
 from .deciding import receipts_of, resuming, write_decisions
@@ -474,7 +475,8 @@ def _is_suspending(active: ActiveRun) -> bool:
     if run is None or not run.token.is_sealed:
         return False
     is_asking = run.remote_end is not None and run.remote_end.waiting is not None
-    return is_asking or bool(run.tickets) or bool(run.state.get(BACKGROUND_TASKS))
+    is_held = bool(run.state.get(BACKGROUND_TASKS)) or has_pending_work(run)
+    return is_asking or bool(run.tickets) or is_held
 
 
 def _attach(run: Run) -> None:
