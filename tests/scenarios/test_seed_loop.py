@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from awaken import (
@@ -22,6 +23,8 @@ from awaken import (
     ToolResult,
     tool,
 )
+from awaken.bootstrap.decisions import decision_on
+from awaken.contracts.context_state import SUMMARY_SYSTEM_PROMPT
 from awaken.contracts.errors import AlreadyDecided, InvalidInput
 from awaken.contracts.events import RunFinish
 from awaken.contracts.inference import ContextWindowPolicy, InferenceRequest
@@ -44,7 +47,7 @@ from awaken.contracts.tools import ToolDescriptor
 from awaken.mailbox.config import MailboxConfig
 from awaken.protocols.native.bodies import TicketDecision
 from awaken.runtime.context.estimate import estimate_tokens
-from awaken.testing.scripted_model import ToolCalls
+from awaken.testing.scripted_model import ToolCalls, Turn
 
 from .each_store import NewStore, each_store
 from .worlds import CheckedModel, Gate
@@ -145,6 +148,39 @@ def test_the_smaller_request_is_cut_from_what_transforms_made(
     assert said(rewriting.seen[-1])[0] == "question 0"
 
 
+@each_store
+def test_transforms_and_summaries_share_one_window(new_store: NewStore, tmp_path: Path) -> None:
+    def speak(request: InferenceRequest) -> Turn:
+        is_summary = request.system == (SUMMARY_SYSTEM_PROMPT,)
+        return Turn("They talked." if is_summary else f"answer: {WORDS}", delay_ms=1)
+
+    def add_memory(messages: list[Message]) -> list[Message]:
+        return [user(f"memory: {WORDS}"), *messages, user("reminder: be brief")]
+
+    async def scenario() -> None:
+        model = CheckedModel([speak], cycle=True, usage=None)
+        rewriting = Rewriting(add_memory)
+        policy = msgspec.structs.replace(FITTED, autocompact_threshold=1_500)
+        agent = Agent("a", model=model, plugins=[rewriting], context_policy=policy)
+        async with AgentRuntime([agent], store=new_store(tmp_path)()) as runtime:
+            for n in range(16):
+                await runtime.run("a", f"question {n}: {WORDS}", thread_id="t")
+            assert len(await runtime.messages("t")) == 32
+        asked = [it for it in model.requests if it.system != (SUMMARY_SYSTEM_PROMPT,)]
+        assert 0 < len(asked) < len(model.requests)
+        for request in asked:
+            assert estimate_tokens(request.messages) <= BUDGET
+            assert said(request.messages)[-2:] in (
+                [f"question {asked.index(request)}", "reminder"],
+            )
+        # What a summary stands for no transform sees; and no cut loses the summary.
+        assert "They talked." in asked[-1].messages[0].text + asked[-1].messages[1].text
+        assert "question 0" not in said(rewriting.seen[-1])
+        assert model.problems == []
+
+    asyncio.run(scenario())
+
+
 def given(value: Any) -> Any:
     """A tool that gives a value."""
 
@@ -227,7 +263,7 @@ def test_a_cut_result_is_told_as_it_was_cut() -> None:
 
 
 class Courier(Plugin):
-    """Holds every run until it has read that what it waits for has arrived."""
+    """Holds every run, from its first step on, until it reads that something has arrived."""
 
     name = "courier"
 
@@ -241,10 +277,12 @@ class Courier(Plugin):
     async def count(self, context: StepStartContext) -> None:
         self.steps.append((context.step, context.state(RUN_LIFECYCLE).step_count))
 
-    async def look(self, context: StepEndContext) -> StateCommand:
+    async def look(self, context: StepEndContext) -> StateCommand | None:
         self.steps.append((context.step, context.state(RUN_LIFECYCLE).step_count))
         has_arrived = any("arrived" in message.text for message in context.messages)
-        return StateCommand().update(PENDING_WORK, not has_arrived)
+        if context.step == 1 or has_arrived:
+            return StateCommand().update(PENDING_WORK, not has_arrived)
+        return None
 
 
 def answer_last(request: InferenceRequest) -> str:
@@ -494,6 +532,12 @@ def test_a_chosen_mode_permits_nothing_that_a_gate_asks_about(
             assert (ended.text, ran) == ('heard {"receipt":9}', [])
 
     asyncio.run(scenario())
+
+
+def test_decisions_in_two_modes_are_two_decisions() -> None:
+    modes = [{}, {"resume_mode": "replay_tool_call"}, {"resume_mode": "pass_decision_to_tool"}]
+    made = [decision_on("t", "resume", mode, 0) for mode in modes]
+    assert len({decision.decision_id for decision in made}) == 3
 
 
 def test_no_client_chooses_how_a_call_goes_on() -> None:
