@@ -333,7 +333,11 @@ def test_a_run_with_pending_work_waits_over_a_restart_until_it_is_cleared(
             # A message that clears nothing: it waits again, as the same run.
             again = await runtime.run("a", "where is it?", thread_id="t")
             assert (again.run_id, again.status) == (record.run_id, RunStatus.WAITING)
-            ended = await runtime.run("a", "it has arrived", thread_id="t")
+            if way == "submit":
+                await runtime.submit("a", "it has arrived", thread_id="t")
+                ended = await runtime.wait(record.run_id, timeout_ms=20_000)
+            else:
+                ended = await runtime.run("a", "it has arrived", thread_id="t")
             assert (ended.run_id, ended.status) == (record.run_id, RunStatus.DONE)
             assert (ended.text, ended.steps) == ("heard it has arrived", 3)
             # The flag was the run's: the next one begins without it.

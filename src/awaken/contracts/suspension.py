@@ -195,7 +195,7 @@ class Ticket(Record, frozen=True, kw_only=True):
             topic = "" if self.asked_by and is_derived else self.suspension.id
         return (self.asked_by, self.suspension.action, topic)
 
-    def asked_by_decision(self, decision: ToolCallResume) -> Asks:
+    def asked_of(self, decision: ToolCallResume) -> Asks:
         """What a decision has to say, in the mode that it chooses itself or in the ticket's."""
         if decision.resume_mode is None or decision.resume_mode not in tuple(ResumeMode):
             # An unknown mode is left to whoever checks the decision.

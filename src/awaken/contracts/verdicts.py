@@ -64,7 +64,7 @@ def read_decision(ticket: Ticket, given: ToolCallResume) -> ToolCallResume:
         InvalidDecision: It is no clear answer to what the ticket asks.
     """
     is_cancel = given.action == DecisionAction.CANCEL
-    asked = ticket.asked_by_decision(given)
+    asked = ticket.asked_of(given)
     choices = ticket.suspension.choices or _NO_CHOICES
     if is_cancel:
         if asked is Asks.PERMISSION and _says(given.result, choices) is True:
