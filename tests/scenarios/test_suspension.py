@@ -70,14 +70,14 @@ def test_a_suspended_run_is_one_commit_of_everything_and_nothing_stays_in_memory
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["same process", "other process"])
 @pytest.mark.parametrize(
-    ("mode", "ran", "result"),
+    ("mode", "ran", "result", "told"),
     [
-        (ResumeMode.USE_DECISION_AS_TOOL_RESULT, [], "yes"),
-        (ResumeMode.PASS_DECISION_TO_TOOL, [("sure?", "yes")], "told yes"),
+        (ResumeMode.USE_DECISION_AS_TOOL_RESULT, [], "yes", '"yes"'),
+        (ResumeMode.PASS_DECISION_TO_TOOL, [("sure?", "yes")], "told yes", "told yes"),
     ],
 )
 def test_a_decision_means_what_the_resume_mode_says(
-    mode: ResumeMode, ran: list[Any], result: str, elsewhere: bool
+    mode: ResumeMode, ran: list[Any], result: str, told: str, elsewhere: bool
 ) -> None:
     asking = Asking()
 
@@ -93,7 +93,7 @@ def test_a_decision_means_what_the_resume_mode_says(
         assert (ended.status, ended.text) == (RunStatus.DONE, "bye")
         assert asking.ran == ran
         story = await retold(world)
-        assert story.answers == [result]
+        assert story.answers == [told]
         (resumed,) = story.of(ToolCallResumed)
         assert (resumed.target_id, resumed.result) == ("call_1", result)
         assert [event.run_id for event in story.of(RunStart)] == [suspended.run_id] * 2

@@ -23,10 +23,11 @@ from acp.schema import McpServerStdio
 from awaken import Agent, AgentRuntime, ToolContext, tool
 from awaken.contracts.content import Base64Source, Document, Image, Text, UrlSource
 from awaken.contracts.lifecycle import Blocked, NaturalEnd, Stopped, StoppedReason
+from awaken.contracts.messages import tool_answer
 from awaken.contracts.model_errors import ModelError
 from awaken.contracts.suspension import ResumeMode
 from awaken.protocols.acp.sessions import _stop_reason
-from awaken.protocols.acp.updates import kind_of, tool_call
+from awaken.protocols.acp.updates import history_updates, kind_of, tool_call
 from awaken.testing import Chunks, ScriptedModel, ToolCalls, Turn
 
 from .acp_world import Editor, editing
@@ -401,3 +402,12 @@ def test_the_command_writes_nothing_but_the_protocol_and_ends_with_its_input(
 
 def run(scenario: Any) -> None:
     asyncio.run(asyncio.wait_for(scenario, WAIT_S))
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [('"5"', "5"), ("5", "5"), ("plain", "plain"), ('"a" or "b"', '"a" or "b"'), ('"', '"')],
+)
+def test_a_past_result_is_shown_without_the_quotes_of_its_json(told: str, shown: str) -> None:
+    (update,) = history_updates(tool_answer("c1", told))
+    assert update["content"][0]["content"]["text"] == shown

@@ -343,7 +343,7 @@ def test_a_question_is_answered_on_another_wire_in_another_process(
             result = await runtime.wait(ticket.run_id, timeout_ms=20_000)
             assert result.text == "Thanks."
             answers = [it.message for it in await runtime.messages(THREAD)]
-            assert [it.text for it in answers if it.role is Role.TOOL] == ["yes"]
+            assert [it.text for it in answers if it.role is Role.TOOL] == ['"yes"']
 
     asyncio.run(scenario())
 

@@ -21,8 +21,8 @@ _decode = msgspec.json.Decoder().decode
 def as_output(tool_id: str, value: Any, context: ToolContext) -> ToolOutput:
     """Return a tool's output with the state command of its context.
 
-    A result or a whole output of the tool's own is kept; a ticket suspends the call; anything
-    else becomes the data of a success.
+    A result or a whole output of the tool's own is kept; a ticket suspends the call; text becomes
+    the data and the message of a success, and anything else its data.
 
     Raises:
         ToolInternalError: The value has no JSON form.
@@ -30,8 +30,9 @@ def as_output(tool_id: str, value: Any, context: ToolContext) -> ToolOutput:
     kind = type(value)
     if kind in _AS_IS:
         result = ToolResult(tool_name=tool_id, data=value)
-    elif kind is str:
-        text = encodable(value)
+    elif isinstance(value, str):
+        # Text that the author wrote for the model. A subclass may print itself otherwise.
+        text = encodable(str.__str__(value))
         result = ToolResult(tool_name=tool_id, data=text, message=text)
     elif isinstance(value, ToolResult):
         result = value

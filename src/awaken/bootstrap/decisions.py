@@ -12,7 +12,7 @@ import msgspec
 
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.permissions import Remember, remember_of
-from awaken.contracts.suspension import DecisionAction, ToolCallResume
+from awaken.contracts.suspension import DecisionAction, ResumeMode, ToolCallResume
 
 from .arguments import check_names, check_optional_text, check_text, converted
 
@@ -27,6 +27,7 @@ class DecisionOptions(TypedDict, total=False):
     decided_by: str
     remember: Remember | Mapping[str, Any] | str
     arguments_hash: str
+    resume_mode: ResumeMode | str
 
 
 class NamedDecision(DecisionOptions, total=False):
@@ -75,6 +76,9 @@ def decision_on(
     content = [ticket_id, wanted, decision.get("result"), decision.get("arguments")]
     if remember is not None:
         content.append(remember)
+    mode = _mode(decision.get("resume_mode"))
+    if mode is not None:
+        content.append(mode)
     try:
         data = msgspec.json.encode(content, order="sorted")
     except (TypeError, ValueError) as error:
@@ -89,23 +93,24 @@ def decision_on(
         decided_by=decision.get("decided_by"),
         remember=remember,
         arguments_hash=decision.get("arguments_hash"),
+        resume_mode=mode,
         updated_at=now_ms,
     )
 
 
 def finished_decision(decision: object) -> ToolCallResume:
-    """Return a decision that a caller made whole, with its action checked.
+    """Return a decision that a caller made whole, with its action and its mode checked.
 
     Raises:
-        InvalidInput: It is no decision, has no id, or its action is unknown.
+        InvalidInput: It is no decision, has no id, or its action or its mode is unknown.
     """
     if not isinstance(decision, ToolCallResume):
         problem = f"pass a ToolCallResume, not {type(decision).__name__}"
         raise InvalidInput(what="The decision", problem=problem)
     check_text("decision_id", decision.decision_id)
-    if isinstance(decision.action, DecisionAction):
-        return decision
-    return msgspec.structs.replace(decision, action=_action(decision.action))
+    return msgspec.structs.replace(
+        decision, action=_action(decision.action), resume_mode=_mode(decision.resume_mode)
+    )
 
 
 def _named(ticket_id: str, decision: object, now_ms: int) -> ToolCallResume:
@@ -117,6 +122,13 @@ def _named(ticket_id: str, decision: object, now_ms: int) -> ToolCallResume:
         raise InvalidInput(what=f"The decision on '{ticket_id}'", problem=problem)
     rest = {name: value for name, value in decision.items() if name != "action"}
     return decision_on(ticket_id, decision.get("action", DecisionAction.RESUME), rest, now_ms)
+
+
+def _mode(mode: object) -> ResumeMode | None:
+    if mode is None:
+        return None
+    wanted: ResumeMode = converted("resume_mode", mode, ResumeMode)
+    return wanted
 
 
 def _action(action: object) -> DecisionAction:

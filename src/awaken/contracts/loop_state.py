@@ -19,7 +19,7 @@ from .lifecycle import (
 from .messages import Message
 from .permissions import TOOL_GRANTS, WANTED_TOOLS
 from .phases import Phase
-from .record import Record
+from .record import Record, always
 from .runs import WaitingReason
 from .screens import STEP_ANSWER as STEP_ANSWER
 from .state import (
@@ -154,6 +154,21 @@ PENDING_MESSAGES: StateKey[tuple[Message, ...], tuple[Message, ...]] = StateKey(
     "__runtime.pending_messages", default=(), type=tuple[Message, ...]
 )
 """Messages sent to a run that suspended before it could take them in."""
+
+
+class PendingWork(Record, frozen=True, kw_only=True):
+    """Whether something is under way that a run has to hear of before it ends."""
+
+    has_pending: bool = always(False)  # noqa: FBT003
+
+
+PENDING_WORK: StateKey[PendingWork, bool] = StateKey(
+    "__runtime.pending_work",
+    default=PendingWork(),
+    apply=lambda _, has_pending: PendingWork(has_pending=has_pending),
+    update_type=bool,
+)
+"""Set by plugins: while it holds, a run that has answered waits instead of ending."""
 
 
 class RequestOptions(Record, frozen=True, kw_only=True):
@@ -326,6 +341,7 @@ LOOP_KEYS: tuple[StateKey[Any, Any], ...] = (
     TOOL_CALL_STATES,
     ACTIVE_AGENT,
     PENDING_MESSAGES,
+    PENDING_WORK,
     REQUEST_OPTIONS,
     PENDING_ACTIONS,
     FAILED_ACTIONS,

@@ -170,7 +170,10 @@ EffectHandler = Callable[[Any, Snapshot], Awaitable[None]]
 
 
 class RequestTransform(Protocol):
-    """Rewrites the messages of a request, never the transcript. Synchronous and pure."""
+    """Rewrites the messages of a request, never the transcript. Synchronous and pure.
+
+    It sees all that no summary stands for. With a context policy, what it returns is cut to fit.
+    """
 
     def __call__(self, messages: list[Message], tools: tuple[ModelTool, ...]) -> list[Message]:
         """Return the messages to send."""

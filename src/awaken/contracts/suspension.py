@@ -121,6 +121,8 @@ class ToolCallResume(Record, frozen=True, kw_only=True):
     """Whether it answers later calls as well; heeded by whoever asked."""
     arguments_hash: str | None = None
     """What the decider has seen; refused when the ticket holds other arguments."""
+    resume_mode: ResumeMode | None = None
+    """How the call goes on, in place of what its ticket says; clients cannot choose it."""
     updated_at: int = always(0)
 
     def is_same(self, other: "ToolCallResume | None") -> bool:
@@ -193,6 +195,26 @@ class Ticket(Record, frozen=True, kw_only=True):
             topic = "" if self.asked_by and is_derived else self.suspension.id
         return (self.asked_by, self.suspension.action, topic)
 
+    def asked_of(self, decision: ToolCallResume) -> Asks:
+        """What a decision has to say, in the mode that it chooses itself or in the ticket's."""
+        if decision.resume_mode is None or decision.resume_mode not in tuple(ResumeMode):
+            # An unknown mode is left to whoever checks the decision.
+            return self.asked
+        mode = ResumeMode(decision.resume_mode)
+        if mode is self.resume_mode:
+            return self.asked
+        is_run = mode is not ResumeMode.USE_DECISION_AS_TOOL_RESULT
+        if is_run and self.asked_by and self.asked is Asks.PERMISSION:
+            # A gate lets no call pass that was not clearly permitted.
+            return Asks.PERMISSION
+        return _asked(msgspec.structs.replace(self, resume_mode=mode))
+
+    @property
+    def decided_mode(self) -> ResumeMode:
+        """How the call goes on, or would: the decision may choose another mode."""
+        chosen = self.decision.resume_mode if self.decision is not None else None
+        return chosen or self.resume_mode
+
     @property
     def tells_refusal(self) -> bool:
         """Whether the tool is run with a refusal: it has asked, and not somebody in between."""
@@ -227,7 +249,7 @@ class ToolCallState(Record, frozen=True, kw_only=True):
             arguments=ticket.arguments,
             status=_status_of(ticket),
             updated_at=ticket.updated_at,
-            resume_mode=ticket.resume_mode,
+            resume_mode=ticket.decided_mode,
             ticket_id=ticket.ticket_id,
             suspension_id=ticket.suspension.id or None,
             suspension_reason=ticket.suspension.action or None,

@@ -64,15 +64,16 @@ def read_decision(ticket: Ticket, given: ToolCallResume) -> ToolCallResume:
         InvalidDecision: It is no clear answer to what the ticket asks.
     """
     is_cancel = given.action == DecisionAction.CANCEL
+    asked = ticket.asked_of(given)
     choices = ticket.suspension.choices or _NO_CHOICES
     if is_cancel:
-        if ticket.asked is Asks.PERMISSION and _says(given.result, choices) is True:
+        if asked is Asks.PERMISSION and _says(given.result, choices) is True:
             problem = "its action declines and its payload approves"
             raise InvalidDecision(what=_what(ticket), problem=problem)
         return _declined(given, choices)
-    if given.action != DecisionAction.RESUME or ticket.asked is Asks.ANSWER:
+    if given.action != DecisionAction.RESUME or asked is Asks.ANSWER:
         return given
-    is_open = ticket.asked is Asks.EITHER
+    is_open = asked is Asks.EITHER
     try:
         verdict = read_verdict(_verdicts(given.result) if is_open else given.result, choices)
     except _Unclear as error:

@@ -1,9 +1,14 @@
-"""Waiting for background tasks: which ones hold a run, and hearing of their ends in process."""
+"""What keeps a run that has answered from ending: background tasks, and work that plugins know of.
+
+A task tells its thread how it ended. Of other work nothing is known here: a message lets the run
+go on, in which a plugin says that the work is done, or the run is cancelled.
+"""
 
 from collections.abc import Mapping
 
 from awaken.contracts.identity import RunOrigin
 from awaken.contracts.lifecycle import NaturalEnd, RunStatus, Termination
+from awaken.contracts.loop_state import PENDING_WORK
 from awaken.contracts.tasks import BACKGROUND_TASKS, OwnedTask, TaskFate, TaskTold
 
 from .absorbing import absorb_messages
@@ -25,6 +30,15 @@ def waits_in_process(run: Run) -> bool:
     return is_needed or not run.services.may_rest
 
 
+def is_suspending(run: Run) -> bool:
+    """Whether a run may be about to wait: its end is decided, and not all is done."""
+    if not run.token.is_sealed:
+        return False
+    is_asking = run.remote_end is not None and run.remote_end.waiting is not None
+    is_held = bool(run.state.get(BACKGROUND_TASKS)) or has_pending_work(run)
+    return is_asking or bool(run.tickets) or is_held
+
+
 def first_outcome(run: Run) -> StepOutcome:
     """What a run begins with that has nothing left of an earlier step."""
     if run.tickets:
@@ -36,22 +50,33 @@ def first_outcome(run: Run) -> StepOutcome:
     return CONTINUE
 
 
-async def hears_of_tasks(run: Run, termination: Termination) -> bool:
-    """Wait for news of the tasks of a run that would end; False when it has none or is released."""
+async def hears_news(run: Run, termination: Termination) -> bool:
+    """Wait for news of what a run that would end has under way; False when it is released."""
     if not isinstance(termination, NaturalEnd) or not waits_in_process(run):
         return False
-    if not await tasks_to_wait_for(run):
+    if not await _expects_news(run):
         return False
     # Durable before the wait: whoever takes the run over must not ask the model again.
     await run.flush_record(RunStatus.RUNNING)
     while not await _has_news(run):
-        if run.ending is not None or not await tasks_to_wait_for(run):
+        if run.ending is not None or not await _expects_news(run):
             return False
         if not await run.inbox.bell.wait(LOOK_S):
             run.has_input = True
     run.verdict = None
     await run.flush_record(RunStatus.RUNNING)
     return True
+
+
+async def _expects_news(run: Run) -> bool:
+    """Whether a task will be heard of here; a sub-agent is also told of other work by messages."""
+    is_below = run.identity.origin is RunOrigin.SUBAGENT
+    return bool(await tasks_to_wait_for(run)) or (is_below and has_pending_work(run))
+
+
+def has_pending_work(run: Run) -> bool:
+    """Whether a plugin has said that the run must not end yet."""
+    return run.state.get(PENDING_WORK).has_pending
 
 
 async def tasks_to_wait_for(run: Run) -> Mapping[str, OwnedTask]:

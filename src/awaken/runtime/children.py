@@ -124,7 +124,11 @@ class Children:
         try:
             if opened:
                 given = msgspec.structs.replace(
-                    answer, decision_id=given_id, arguments=None, arguments_hash=None
+                    answer,
+                    decision_id=given_id,
+                    arguments=None,
+                    arguments_hash=None,
+                    resume_mode=None,
                 )
                 await self._runs.decide([(opened[0], given)])
             elif answer.result is None:

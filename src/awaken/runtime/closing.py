@@ -37,7 +37,7 @@ from awaken.contracts.runs import Waiting, WaitingReason
 from awaken.contracts.storage import CancelWanted, OutboxEntry
 from awaken.contracts.tasks import BACKGROUND_TASKS
 
-from .awaiting import see_tasks_end, tasks_to_wait_for
+from .awaiting import has_pending_work, see_tasks_end, tasks_to_wait_for
 from .bookmark import RemoteEnd
 from .contexts import phase_context
 from .orders import orders_at_end, orders_at_rest
@@ -56,6 +56,8 @@ AWAITING_TASKS = "awaiting_tasks"
 async def complete_step(run: Run) -> None:
     """End a step; the commit that follows makes it durable, and its `step_end` visible."""
     if has_work(run, Phase.STEP_END):
+        # Its hooks see the step among the completed ones.
+        _count_completed(run)
         # Hooks are foreign code: what the step did is durable before they run.
         await run.flush()
         await run_phase(run, Phase.STEP_END, phase_context(run, StepEndContext))
@@ -64,12 +66,18 @@ async def complete_step(run: Run) -> None:
 
 def end_step(run: Run) -> None:
     """End a step without its last phase."""
-    if run.termination is None:
-        run.state.update(RUN_LIFECYCLE, CompleteStep())
+    _count_completed(run)
     run.is_step_open = False
     _keep_stats(run)
     _announce_state(run)
     run.journal.announce(StepEnd())
+
+
+def _count_completed(run: Run) -> None:
+    """Count the step, once; a run that has ended counts no more."""
+    lifecycle = run.state.get(RUN_LIFECYCLE)
+    if lifecycle.status is not RunStatus.DONE and lifecycle.step_count < run.step:
+        run.state.update(RUN_LIFECYCLE, CompleteStep())
 
 
 def _keep_stats(run: Run) -> None:
@@ -111,7 +119,10 @@ async def _waiting_state(run: Run, termination: Termination) -> Waiting | None:
             ticket_ids=tickets,
             since_dispatch_id=run.identity.dispatch_id,
         )
-    if isinstance(termination, NaturalEnd) and await tasks_to_wait_for(run):
+    if not isinstance(termination, NaturalEnd):
+        return None
+    # All tasks are looked at: those of which nothing is left are dropped.
+    if await tasks_to_wait_for(run) or has_pending_work(run):
         return Waiting(
             reason=WaitingReason.BACKGROUND_TASKS, since_dispatch_id=run.identity.dispatch_id
         )

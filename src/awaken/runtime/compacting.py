@@ -26,15 +26,19 @@ logger = logging.getLogger(__name__)
 SECTION = "compaction"
 
 
-def compact(run: Run, window: ContextWindow) -> None:
-    """Let a finished summary stand for the beginning, and have one written when it is time."""
-    compactor, thread_id = run.services.compactor, run.identity.thread_id
-    summary = compactor.take(thread_id)
+def take_summary(run: Run, window: ContextWindow) -> None:
+    """Let a finished summary stand for the beginning, if there is one."""
+    summary = run.services.compactor.take(run.identity.thread_id)
     if summary is not None:
         usage = priced(run, summary.usage, summary.job.model)
         run.usage = run.usage.plus(usage)
         note_spent(run, usage)
         _take_in(run, window, summary)
+
+
+def ask_for_summary(run: Run, window: ContextWindow) -> None:
+    """Have a summary of the beginning written when it is time."""
+    compactor, thread_id = run.services.compactor, run.identity.thread_id
     if window.wants_summary and compactor.is_free(thread_id):
         plan = window.plan_summary()
         job = None if plan is None else _job(run, plan)

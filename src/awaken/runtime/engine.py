@@ -29,11 +29,11 @@ from awaken.contracts.runs import (
 )
 from awaken.contracts.storage import Store
 from awaken.contracts.suspension import Ticket
-from awaken.contracts.tasks import BACKGROUND_TASKS
 
 from .aborting import abort_remote
 from .active_runs import ActiveRun
 from .admission import Admission
+from .awaiting import is_suspending
 from .children import Children
 from .context.undo import undo_compaction
 from .deciding import receipts_of, resuming, write_decisions
@@ -238,7 +238,7 @@ class RunEngine:
         Also False when the run is left to others (`is_left`): then it is cancelled where it is.
         """
         is_cancelled = await self._ask(active, cause)
-        if is_cancelled or not _is_suspending(active):
+        if is_cancelled or active.run is None or not is_suspending(active.run):
             return is_cancelled
         # Nothing stops it from being written that the run waits; a waiting run is cancelled.
         await active.released.wait()
@@ -267,7 +267,7 @@ class RunEngine:
 
     async def cancel_and_wait(self, active: ActiveRun, timeout_ms: int = 5_000) -> bool:
         """Cancel what is in a slot and wait until its thread is free; False if that takes long."""
-        if _is_suspending(active):
+        if active.run is not None and is_suspending(active.run):
             return await self.cancel_active(active)
         await self._ask(active, "user")
         try:
@@ -480,15 +480,6 @@ class RunEngine:
         if ticket is None:
             raise UnknownTicket(ticket_id=ticket_id)
         return ticket
-
-
-def _is_suspending(active: ActiveRun) -> bool:
-    """Whether what is in the slot may be about to wait: its end is decided, and not all is done."""
-    run = active.run
-    if run is None or not run.token.is_sealed:
-        return False
-    is_asking = run.remote_end is not None and run.remote_end.waiting is not None
-    return is_asking or bool(run.tickets) or bool(run.state.get(BACKGROUND_TASKS))
 
 
 def _attach(run: Run) -> None:

@@ -15,7 +15,7 @@ from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Stopped, Su
 from awaken.redaction import describe_error, loggable_error, without_secrets
 
 from .absorbing import absorb_decisions, absorb_messages
-from .awaiting import first_outcome, hears_of_tasks
+from .awaiting import first_outcome, hears_news
 from .closing import close_run, complete_step
 from .opening import open_run, switch_agent
 from .outcomes import CONTINUE, Continue, Finish, StepOutcome, Suspend, may_go_on
@@ -87,7 +87,7 @@ async def _steps(run: Run) -> Termination:
                     return Suspended()
                 outcome = await _go_on(run)
             case Finish(termination=termination):
-                if not await hears_of_tasks(run, termination):
+                if not await hears_news(run, termination):
                     return run.ending or termination
                 outcome = CONTINUE
     return ended

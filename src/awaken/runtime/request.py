@@ -1,6 +1,7 @@
 """Building a request: instructions, context messages, history, tools and overrides."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -18,7 +19,7 @@ from awaken.contracts.loop_state import (
 from awaken.contracts.messages import Message, MessageMetadata, Role
 from awaken.contracts.state import EMPTY_COMMAND
 
-from .compacting import compact
+from .compacting import ask_for_summary, take_summary
 from .context.window import ContextWindow, Frame, clamped
 from .phases.commands import commit_command
 from .resolution.resolver import ResolvedAgent
@@ -29,7 +30,8 @@ def build_request(run: Run) -> InferenceRequest:
     """Build this step's request and use up what hooks left for it.
 
     The transcript itself is handed over when nothing has to be put around it, so that a long
-    history costs nothing. With a context policy only what fits into its window is sent.
+    history costs nothing. With a context policy only what fits into its window is sent, counted
+    after the transforms of plugins.
     """
     agent = run.agent
     texts, before, after = _around(run.state.get(CONTEXT_MESSAGES))
@@ -37,7 +39,7 @@ def build_request(run: Run) -> InferenceRequest:
     override = _override(run)
     system = (*agent.system, *texts) if texts else agent.system
     frame = Frame(system, before, after, tools)
-    messages = _history(run, frame)
+    messages = _fitted(run, frame)
     _use_up(run)
     model = agent.upstream_model
     if override is not None and override.upstream_model is not None:
@@ -45,7 +47,7 @@ def build_request(run: Run) -> InferenceRequest:
     policy = agent.spec.context_policy
     return InferenceRequest(
         upstream_model=model,
-        messages=_transformed(agent, messages, tools),
+        messages=messages,
         system=system,
         tools=tools,
         overrides=override,
@@ -63,17 +65,24 @@ def smaller_request(run: Run, request: InferenceRequest) -> InferenceRequest | N
     window = run.window
     if window is None or not window.shrink():
         return None
-    messages = _transformed(run.agent, window.placed(), request.tools)
-    return msgspec.structs.replace(request, messages=messages)
+    return msgspec.structs.replace(request, messages=window.placed())
 
 
-def _history(run: Run, frame: Frame) -> Sequence[Message]:
-    window = run.window = _window(run)
+def _fitted(run: Run, frame: Frame) -> Sequence[Message]:
+    """The messages of the request: rewritten by the agent's plugins, then cut to what fits."""
+    agent, window = run.agent, _window(run)
+    run.window = window
     if window is None:
-        return frame.around(run.messages)
+        messages = frame.around(run.messages)
+        return _transformed(agent, frame.tools, messages) if agent.env.transforms else messages
+    has_summaries = window.policy.autocompact_threshold is not None
     window.catch_up(frame)
-    if window.policy.autocompact_threshold is not None:
-        compact(run, window)
+    if has_summaries:
+        take_summary(run, window)
+    if agent.env.transforms:
+        window.rewrite(partial(_transformed, agent, frame.tools))
+    if has_summaries:
+        ask_for_summary(run, window)
     return window.fitted()
 
 
@@ -90,7 +99,7 @@ def _window(run: Run) -> ContextWindow | None:
 
 
 def _transformed(
-    agent: ResolvedAgent, messages: Sequence[Message], tools: tuple[ModelTool, ...]
+    agent: ResolvedAgent, tools: tuple[ModelTool, ...], messages: Sequence[Message]
 ) -> Sequence[Message]:
     for plugin, transform in agent.env.transforms:
         messages = transform(list(messages), tools)

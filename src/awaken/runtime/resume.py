@@ -19,6 +19,7 @@ from awaken.contracts.messages import ToolCall
 from awaken.contracts.suspension import (
     DEADLINE,
     DecisionAction,
+    ResumeMode,
     Ticket,
     ToolCallResume,
     ToolCallState,
@@ -42,13 +43,12 @@ def check_decision(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> boo
     Raises:
         AlreadyDecided: The ticket was decided otherwise, closed, or has expired.
         ArgumentsChanged: The decision is on other arguments than the ticket's.
-        InvalidInput: The decider is not allowed, the result does not fit the ticket's schema, or
-            what is to be remembered is no pattern.
+        InvalidInput: The decider is not allowed, the action or the mode is unknown, the result
+            does not fit the ticket's schema, or what is to be remembered is no pattern.
     """
     if ticket.decision is not None and ticket.decision.is_same(decision):
         return False
-    if decision.action not in tuple(DecisionAction):
-        raise InvalidInput(what="The decision", problem="it neither resumes nor cancels")
+    _check_words(decision)
     if ticket.status is not TicketStatus.OPEN:
         raise AlreadyDecided(ticket_id=ticket.ticket_id, status=ticket.status.value)
     if decision.decision_id == expiry_id(ticket.ticket_id):
@@ -66,6 +66,14 @@ def check_decision(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> boo
             raise InvalidInput(what="The decision's result", problem="; ".join(violations))
     _check_pattern(decision)
     return True
+
+
+def _check_words(decision: ToolCallResume) -> None:
+    if decision.action not in tuple(DecisionAction):
+        raise InvalidInput(what="The decision", problem="it neither resumes nor cancels")
+    if decision.resume_mode not in (None, *ResumeMode):
+        problem = f"its resume_mode is none of {', '.join(ResumeMode)}"
+        raise InvalidInput(what="The decision", problem=problem)
 
 
 def _check_pattern(decision: ToolCallResume) -> None:
@@ -89,7 +97,8 @@ def _is_due(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> bool:
     if ticket.expires_at is None or now_ms <= ticket.expires_at:
         raise InvalidInput(what="The decision", problem="the ticket's deadline has not passed")
     is_own = decision.decided_by == DEADLINE and decision.action == ticket.on_expiry
-    if not is_own or decision.result is not None or decision.arguments is not None:
+    said = (decision.result, decision.arguments, decision.resume_mode)
+    if not is_own or any(it is not None for it in said):
         # Whoever guesses the id must not decide otherwise, nor in a decider's place.
         raise InvalidInput(what="The decision", problem="its id is kept for the passed deadline")
     return True
@@ -120,8 +129,9 @@ def take_decisions(run: Run, decisions: Sequence[tuple[str, ToolCallResume]]) ->
 
 def stamped(decision: ToolCallResume, now_ms: int) -> ToolCallResume:
     """The decision as it is kept: a deadline must not depend on the clock of whoever decides."""
+    mode = None if decision.resume_mode is None else ResumeMode(decision.resume_mode)
     return msgspec.structs.replace(
-        decision, action=DecisionAction(decision.action), updated_at=now_ms
+        decision, action=DecisionAction(decision.action), resume_mode=mode, updated_at=now_ms
     )
 
 

@@ -141,8 +141,8 @@ def test_a_run_that_ended_by_itself_says_so_to_its_last_hooks() -> None:
 
     ended = Ended(Made("eye", declare), calls=[("echo", {})])
     assert [(each.status.value, each.step_count) for each in seen] == [
-        ("running", 0),
         ("running", 1),
+        ("running", 2),
         ("done", 2),
     ]
     assert (seen[-1].termination, ended.record.steps) == (NaturalEnd(), 2)

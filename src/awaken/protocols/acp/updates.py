@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -49,7 +50,7 @@ def event_updates(event: ev.AgentEvent) -> Iterator[Update]:
 def history_updates(message: Message) -> Iterator[Update]:
     """A message of the past, as it would have been seen."""
     if message.role is Role.TOOL:
-        yield _result(message.tool_call_id or "", message.text)
+        yield _result(message.tool_call_id or "", _told(message.text))
     elif message.role in (Role.USER, Role.ASSISTANT):
         side = "user" if message.role is Role.USER else "agent"
         for block in message.content:
@@ -95,6 +96,14 @@ def _result(call_id: str, result: Any, *, is_failed: bool = False) -> Update:
     update = {"sessionUpdate": "tool_call_update", "toolCallId": call_id}
     update["status"] = "failed" if is_failed else "completed"
     return {**update, "content": shown_text(text), "rawOutput": msgspec.to_builtins(result)}
+
+
+def _told(text: str) -> str:
+    """What a model was told of a result; a string without the quotes that it has there."""
+    if text[:1] == text[-1:] == '"':
+        with suppress(msgspec.DecodeError):
+            return msgspec.json.decode(text, type=str)
+    return text
 
 
 def _plan(shown: Any) -> Update:

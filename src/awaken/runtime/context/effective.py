@@ -15,7 +15,10 @@ from .truncation import previewed
 class Effective:
     """A transcript as it is sent: a few messages for its beginning, then itself from a place on."""
 
+    beginning: tuple[Message, ...]
+    """The messages of the system before all others, and the summary."""
     prefix: tuple[Message, ...]
+    """The beginning, and the question that what follows answers."""
     first: int
     unsummarised: int
     """The place from which on no summary stands for a message."""
@@ -34,8 +37,10 @@ def effective(messages: Sequence[Message], state: ContextState) -> Effective:
     kept = located(messages, cut.message_id, cut.place) if cut is not None else None
     first = max(unsummarised, kept or 0)
     summary = () if mark is None else (summary_message(mark),)
+    beginning = (*islice(messages, head), *summary)
     return Effective(
-        prefix=(*islice(messages, head), *summary, *_asked(messages, head, first)),
+        beginning=beginning,
+        prefix=(*beginning, *latest_question(messages, head, first)),
         first=first,
         unsummarised=unsummarised,
         mark=mark,
@@ -67,7 +72,7 @@ def _latest_mark(
     return None, 0
 
 
-def _asked(messages: Sequence[Message], head: int, first: int) -> tuple[Message, ...]:
+def latest_question(messages: Sequence[Message], head: int, first: int) -> tuple[Message, ...]:
     """The user's latest words before a history that begins with an answer.
 
     Without them the model would not know what it is doing, and some vendors want to hear a user

@@ -6,7 +6,7 @@ messages are sent by every process, and the beginning of a request changes only 
 cut is written.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -34,6 +34,7 @@ from .estimate import (
     estimate_tool_tokens,
     text_bytes,
 )
+from .rewritten import RewrittenMessages, Sizes
 from .truncation import shown_output, split_point
 
 CORRECTIONS = (0.25, 4.0)
@@ -84,7 +85,8 @@ class ContextWindow:
 
     __slots__ = (
         "_applied", "_correction", "_fixed", "_frame", "_messages", "_previews", "_put_off",
-        "_shape", "_state", "_tokens", "_tool_tokens", "_total", "_view", "policy",
+        "_rewritten", "_shape", "_sizes", "_state", "_tokens", "_tool_tokens", "_total", "_view",
+        "policy",
     )  # fmt: skip
 
     def __init__(
@@ -99,6 +101,8 @@ class ContextWindow:
         self._fixed = 0
         self._tool_tokens: tuple[tuple[ModelTool, ...], int] = ((), 0)
         self._put_off = 0
+        self._rewritten: RewrittenMessages | None = None
+        self._sizes: Sizes = {}
         self._rebuild()
 
     @property
@@ -113,7 +117,8 @@ class ContextWindow:
 
     @property
     def _estimate(self) -> int:
-        return self._fixed + self._total
+        rewritten = self._rewritten
+        return self._fixed + (self._total if rewritten is None else rewritten.total)
 
     @property
     def _target(self) -> int:
@@ -124,20 +129,46 @@ class ContextWindow:
         """Take in what was added to the transcript, and what surrounds it in the next request."""
         self._frame = frame
         self._fixed = self._frame_tokens(frame)
+        self._rewritten = None
         if self._state.get(CONTEXT_STATE) is not self._applied:
             self._rebuild()
             return
         for place in range(self._shape.first + len(self._tokens), len(self._messages)):
             self._add(place, self._messages[place])
 
+    def rewrite(self, transform: Callable[[Sequence[Message]], Sequence[Message]]) -> None:
+        """Let plugins rewrite the next request; what they make of it is what has to fit.
+
+        They see all that no summary stands for, also what was left out of earlier requests.
+        """
+        frame, state = self._frame, self._applied
+        shape = self._shape
+        if state.cut is not None:
+            shape = effective(self._messages, msgspec.structs.replace(state, cut=None))
+        history = (*shape.prefix, *islice(self._messages, shape.first, None))
+        rewritten = self._rewritten = RewrittenMessages(
+            transform(frame.around(history)),
+            first=(*frame.before, *shape.beginning),
+            last=frame.after,
+            sizes=self._sizes,
+        )
+        self._sizes = rewritten.sizes
+        # The messages of the frame are among those that were rewritten.
+        self._fixed = self._frame_tokens(Frame(system=frame.system, tools=frame.tools))
+        if state.cut is not None:
+            rewritten.begin_with(state.cut, self._messages)
+
     def fitted(self) -> Sequence[Message]:
         """The messages of the next request; old ones are left out if it would be too long."""
-        if self.tokens > self.available:
-            self._cut(self.policy.min_recent_messages)
+        while self.tokens > self.available and self._cut(self.policy.min_recent_messages):
+            # The user's words that stay with what is left may be many.
+            pass
         return self.placed()
 
     def placed(self) -> Sequence[Message]:
         """The messages of the request, with what surrounds the history."""
+        if self._rewritten is not None:
+            return self._rewritten.placed()
         return self._frame.around(self._view)
 
     def observe(self, prompt_tokens: int | None) -> None:
@@ -190,16 +221,28 @@ class ContextWindow:
 
     def _cut(self, min_recent: int) -> bool:
         budget = int(self._target / self._correction) - self._fixed
+        if self._rewritten is not None:
+            return self._cut_rewritten(self._rewritten, budget, max(1, min_recent))
         body = self._view[len(self._shape.prefix) :]
         budget -= self._total - sum(self._tokens)
         split = split_point(body, self._tokens, budget, max(1, min_recent))
         if split == 0:
             return False
         place = self._shape.first + split
-        cut = Cut(message_id=self._messages[place].id or "", place=place)
+        self._move_cut(Cut(message_id=self._messages[place].id or "", place=place))
+        return True
+
+    def _cut_rewritten(self, rewritten: RewrittenMessages, budget: int, min_recent: int) -> bool:
+        if not rewritten.cut(budget, min_recent):
+            return False
+        cut = rewritten.keep_cut(self._messages, min_recent)
+        if cut is not None:
+            self._move_cut(cut)
+        return True
+
+    def _move_cut(self, cut: Cut) -> None:
         self._state.update(CONTEXT_STATE, CutMoved(cut=cut, correction=self._correction))
         self._rebuild()
-        return True
 
     def _rebuild(self) -> None:
         """Look at the context state and at every message that is sent because of it."""

@@ -302,7 +302,7 @@ def decided(run: Run, call: ToolCall, resume: ToolCallResume) -> ToolOutput | No
         message = None if resume.result is not None else resume.reason or DECLINED
         declined = ToolResult.success(call.name, resume.result, message)
         return ToolOutput(result=kept(run, call.name, declined))
-    if ticket is None or ticket.resume_mode is not ResumeMode.USE_DECISION_AS_TOOL_RESULT:
+    if ticket is None or ticket.decided_mode is not ResumeMode.USE_DECISION_AS_TOOL_RESULT:
         return None
     heard = ticket.held or resume
     return ToolOutput(result=kept(run, call.name, ToolResult.success(call.name, heard.result)))
@@ -326,7 +326,7 @@ def context_of(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolContext:
         context.resume = attempt.resume
         if ticket is not None:
             # Whoever let the call pass a gate has not answered what the tool itself may ask.
-            is_pass = bool(ticket.asked_by) and ticket.resume_mode is ResumeMode.REPLAY_TOOL_CALL
+            is_pass = bool(ticket.asked_by) and ticket.decided_mode is ResumeMode.REPLAY_TOOL_CALL
             context.resume = ticket.held or (None if is_pass else attempt.resume)
             context.suspension_id = ticket.question[2] or None
             context.suspension_reason = ticket.suspension.action or None

@@ -30,8 +30,11 @@ def kept(run: Run, tool_name: str, result: ToolResult) -> ToolResult:
 
 
 def shown_text(result: ToolResult) -> str:
-    """The text that the model reads."""
-    return encodable(result.message if result.message is not None else _as_text(result.data))
+    """The text that the model reads: the message, else the data as JSON.
+
+    A string has its quotes then, so that it is told from a number.
+    """
+    return _json_text(result.data) if result.message is None else encodable(result.message)
 
 
 def _limit(run: Run, tool_name: str) -> int:
@@ -48,11 +51,14 @@ def _repaired(tool_name: str, result: ToolResult) -> ToolResult:
 
 
 def _cut(result: ToolResult, limit: int) -> ToolResult:
-    data, message = _as_text(result.data), result.message
+    data, message = result.data, shown_text(result)
+    text = data if isinstance(data, str) else _json_text(data)
+    is_told = result.message is not None or len(message) > limit
     return msgspec.structs.replace(
         result,
-        data=_shortened(data, limit) if len(data) > limit else result.data,
-        message=None if message is None else _shortened(message, limit),
+        data=_shortened(text, limit) if len(text) > limit else data,
+        # What is left of a JSON text is none any more: it is told as it is, not quoted once more.
+        message=_shortened(message, limit) if is_told else None,
     )
 
 
@@ -62,5 +68,5 @@ def _shortened(text: str, limit: int) -> str:
     return f"{text[:limit]}\n[Output cut: {len(text)} characters, {limit} shown]"
 
 
-def _as_text(data: object) -> str:
-    return data if isinstance(data, str) else _encode(data).decode()
+def _json_text(data: object) -> str:
+    return _encode(data).decode()

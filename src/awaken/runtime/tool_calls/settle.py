@@ -234,7 +234,7 @@ def open_ticket(
     held, mode = None, wanted.resume_mode
     if before is not None and is_gated:
         # A gate asks before the tool could hear what was decided: it will hear it afterwards.
-        held, mode = before.held or before.decision, before.resume_mode
+        held, mode = before.held or before.decision, before.decided_mode
     ticket_id = run.services.ids.new_id()
     ticket = Ticket(
         ticket_id=ticket_id,

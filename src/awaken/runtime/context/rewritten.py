@@ -1,0 +1,121 @@
+"""The messages of a request as the transforms of plugins have left them, and what of them is sent.
+
+A transform sees everything that no summary stands for, and what it makes of that is counted,
+shortened and cut in the way of a history that no plugin has touched.
+"""
+
+from collections.abc import Sequence
+
+from awaken.contracts.context_state import Cut
+from awaken.contracts.messages import Message, Role
+
+from .effective import latest_question, located
+from .estimate import estimate_message_tokens, estimate_tokens
+from .truncation import shown_output, split_point
+
+Sizes = dict[int, tuple[Message, Message, int]]
+"""By identity: a message, how it is sent, and its tokens. Most messages come again unchanged."""
+
+
+class RewrittenMessages:
+    """What transforms returned, from which old messages can be left out.
+
+    Messages of the system at the beginning always stay, and so do those that `first` and `last`
+    name, wherever a transform has put the first ones.
+    """
+
+    __slots__ = (
+        "_end", "_head", "_messages", "_named", "_start", "_stays", "_tokens", "sizes", "total",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        given: Sequence[Message],
+        *,
+        first: Sequence[Message] = (),
+        last: Sequence[Message] = (),
+        sizes: Sizes,
+    ) -> None:
+        self.sizes: Sizes = {}
+        """Of these messages; those given are of the request before."""
+        self._messages: list[Message] = []
+        self._tokens: list[int] = []
+        for message in given:
+            sized = sizes.get(id(message))
+            if sized is None:
+                shown = shown_output(message)
+                sized = (message, shown, estimate_message_tokens(shown))
+            self.sizes[id(message)] = sized
+            self._messages.append(sized[1])
+            self._tokens.append(sized[2])
+        names = {message.id for message in first if message.id}
+        named = [it.id in names if it.id else it in first for it in given]
+        self._head = _count_leading(given, named)
+        self._named = [at for at, is_named in enumerate(named) if is_named and at >= self._head]
+        self._end = max(self._head, len(given) - _count_trailing(given, last))
+        self._begin_at(self._head)
+
+    def placed(self) -> Sequence[Message]:
+        """The messages that are sent."""
+        messages, head, start = self._messages, self._head, self._start
+        if start == head:
+            return messages
+        return [*messages[:head], *self._stays, *messages[start:]]
+
+    def begin_with(self, cut: Cut, transcript: Sequence[Message]) -> None:
+        """Leave out what was before a cut; one whose message is not there has no effect."""
+        place = located(transcript, cut.message_id, cut.place)
+        if place is None:
+            return
+        ids = {message.id: at for at, message in enumerate(transcript) if message.id}
+        for at in range(self._head, self._end):
+            message = self._messages[at]
+            if message.role is not Role.TOOL and ids.get(message.id or "", -1) >= place:
+                self._begin_at(at)
+                return
+
+    def cut(self, budget: int, min_recent: int) -> bool:
+        """Leave out so many old messages that the others fit; False when none may be left out."""
+        start, end, tokens = self._start, self._end, self._tokens
+        left = budget - (self.total - sum(tokens[start:end]))
+        split = split_point(self._messages[start:end], tokens[start:end], left, min_recent)
+        if split == 0:
+            return False
+        self._begin_at(start + split)
+        return True
+
+    def keep_cut(self, transcript: Sequence[Message], min_recent: int) -> Cut | None:
+        """The cut to be kept: what is sent begins with a message of the transcript.
+
+        A few more messages may be left out for it. None when there is no such message.
+        """
+        ids = {message.id: at for at, message in enumerate(transcript) if message.id}
+        for at in range(self._start, self._end - min_recent + 1):
+            message = self._messages[at]
+            if message.role is not Role.TOOL and message.id in ids:
+                self._begin_at(at)
+                return Cut(message_id=message.id, place=ids[message.id])
+        return None
+
+    def _begin_at(self, start: int) -> None:
+        messages, head = self._messages, self._head
+        self._start = start
+        named = [messages[at] for at in self._named if at < start]
+        asked = [it for it in latest_question(messages, head, start) if it not in named]
+        self._stays = [*named, *asked]
+        own = sum(self._tokens[:head]) + sum(self._tokens[start:])
+        self.total = own + estimate_tokens(self._stays)
+
+
+def _count_leading(messages: Sequence[Message], named: Sequence[bool]) -> int:
+    for count, (message, is_named) in enumerate(zip(messages, named, strict=True)):
+        if message.role is not Role.SYSTEM and not is_named:
+            return count
+    return len(messages)
+
+
+def _count_trailing(messages: Sequence[Message], named: Sequence[Message]) -> int:
+    for count, message in enumerate(reversed(messages)):
+        if message not in named:
+            return count
+    return len(messages)
