@@ -328,6 +328,18 @@ def test_a_clients_tool_is_called_and_its_result_lets_the_run_go_on() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("content", ["painted", "5", '"5"', "true", '{"a":1}', ""])
+def test_the_model_reads_the_result_of_a_clients_tool_as_the_client_wrote_it(content: str) -> None:
+    async def scenario() -> None:
+        async with world(ToolCalls([("show", {})]), "Shown.") as it:
+            await it.run(threadId="t", messages=[said("show", "u1")], tools=[SHOW])
+            result = {"id": "x1", "role": "tool", "toolCallId": "call_1", "content": content}
+            await it.run(threadId="t", messages=[said("show", "u1"), result], tools=[SHOW])
+            assert [it.text for it in await it.stored() if it.role is Role.TOOL] == [content]
+
+    asyncio.run(scenario())
+
+
 def test_a_new_message_instead_of_a_result_begins_a_new_run() -> None:
     async def scenario() -> None:
         async with world(ToolCalls([("show", {})]), "Never mind.") as it:

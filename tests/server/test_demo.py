@@ -139,7 +139,7 @@ def test_what_a_client_answers_is_the_result_of_the_call(mark: str, arguments: A
         (call,) = of_kind(asked, "tool_call_ready")
         assert call["arguments"] == arguments
         rest = await client.decide(asked, "resume", "Kyoto")
-        assert answer(rest) == f"{call['name']} returned: Kyoto"
+        assert answer(rest) == f'{call["name"]} returned: "Kyoto"'
 
     talk(scenario)
 

@@ -168,11 +168,8 @@ def test_a_clients_function_is_called_and_its_output_goes_back_to_the_run(tmp_pa
     run(scenario())
 
 
-@pytest.mark.parametrize(
-    ("output", "told"),
-    [("42", "42"), ('"42"', '"42"'), ("sunny", '"sunny"'), ('{"t": 5}', '{"t":5}'), ("", '""')],
-)
-def test_the_output_of_a_clients_function_is_told_once_as_json(output: str, told: str) -> None:
+@pytest.mark.parametrize("output", ["42", '"42"', "sunny", '{"t": 5}', ""])
+def test_the_output_of_a_clients_function_is_told_as_it_is(output: str) -> None:
     async def scenario() -> None:
         model = ScriptedModel([ToolCalls([("front", {"x": 1})]), "Good."])
         async with talking(model) as client:
@@ -180,7 +177,7 @@ def test_the_output_of_a_clients_function_is_told_once_as_json(output: str, told
             call_id = asked.output[-1].call_id
             given = {"type": "function_call_output", "call_id": call_id, "output": output}
             await client.responses.create(model="a", input=[given], previous_response_id=asked.id)
-        assert model.requests[-1].messages[-1].text == told
+        assert model.requests[-1].messages[-1].text == output
 
     run(scenario())
 

@@ -34,7 +34,7 @@ class FrontEndTool:
         """Return the decision's result, or suspend the call until there is one."""
         tool_id = self.descriptor.id
         if context.resume is not None:
-            return ToolOutput(result=ToolResult.success(tool_id, context.resume.result))
+            return ToolOutput(result=ToolResult.decided(tool_id, context.resume))
         return ToolOutput(result=ToolResult.suspended(tool_id, self._ticket(arguments, context)))
 
     def _ticket(self, arguments: Any, context: ToolContext) -> SuspendTicket:

@@ -123,6 +123,8 @@ class ToolCallResume(Record, frozen=True, kw_only=True):
     """What the decider has seen; refused when the ticket holds other arguments."""
     resume_mode: ResumeMode | None = None
     """How the call goes on, in place of what its ticket says; clients cannot choose it."""
+    is_text: bool = False
+    """Whether a string as result is text for the model, as what a function returns, not JSON."""
     updated_at: int = always(0)
 
     def is_same(self, other: "ToolCallResume | None") -> bool:

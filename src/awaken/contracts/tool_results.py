@@ -5,7 +5,7 @@ from typing import Any
 
 from .inference import TokenUsage
 from .record import Record, always
-from .suspension import SuspendTicket, ToolCallOutcome
+from .suspension import SuspendTicket, ToolCallOutcome, ToolCallResume
 
 
 class ToolStatus(StrEnum):
@@ -32,6 +32,13 @@ class ToolResult(Record, frozen=True, kw_only=True):
     def success(cls, tool_name: str, data: Any, message: str | None = None) -> "ToolResult":
         """A result that worked."""
         return cls(tool_name=tool_name, data=data, message=message)
+
+    @classmethod
+    def decided(cls, tool_name: str, decision: ToolCallResume) -> "ToolResult":
+        """What was decided, as the result of the call."""
+        data = decision.result
+        text = data if decision.is_text and isinstance(data, str) else None
+        return cls(tool_name=tool_name, data=data, message=text)
 
     @classmethod
     def error(cls, tool_name: str, message: str, **metadata: Any) -> "ToolResult":

@@ -78,11 +78,11 @@ await withPage(browser, async (page) => {
   await say("RUN_QUESTION_TOOL");
   await page.getByLabel("Answer").fill("Kyoto");
   await page.getByLabel("Answer").press("Enter");
-  await turn().getByText("askUserQuestion returned: Kyoto").waitFor();
+  await turn().getByText('askUserQuestion returned: "Kyoto"').waitFor();
 
   await say("RUN_COLOR_TOOL");
   await page.getByRole("button", { name: "Apply" }).click();
-  await turn().getByText("set_background_color returned: applied").waitFor();
+  await turn().getByText('set_background_color returned: "applied"').waitFor();
   seen.color = await page.locator("#turns").evaluate((it) => it.style.background);
 
   await say("RUN_SLOW_TOOL");

@@ -218,11 +218,14 @@ def _answer(entry: ResumeEntry) -> ToolCallResume:
 
 
 def _result(message: ClientMessage) -> ToolCallResume:
+    """What a client's tool gave: the value of a JSON text, or else the text as it is."""
     value: Any = stored.text_of(message.blocks)
+    is_text = True
     with suppress(msgspec.DecodeError):
-        value = decoded_text(value)
-    failed = {"error": message.error, "content": value}
-    return ToolCallResume(decision_id="", result=value if message.error is None else failed)
+        value, is_text = decoded_text(value), False
+    if message.error is not None:
+        value = {"error": message.error, "content": value}
+    return ToolCallResume(decision_id="", result=value, is_text=is_text)
 
 
 def _blocks(part: ContentPart) -> Iterator[stored.ContentBlock]:

@@ -10,7 +10,6 @@ its thread in `X-Thread-Id`. Everything is stored, whatever `store` says.
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -26,7 +25,6 @@ from awaken.contracts.suspension import Asks, Ticket, ToolCallResume
 from awaken.contracts.threads import Thread
 from awaken.runtime.forking import Fork
 from awaken.services.view import StartedRun
-from awaken.transport.json_bodies import decoded_text
 from awaken.transport.problems import Problem
 from awaken.transport.routes import Call
 
@@ -155,12 +153,8 @@ def _is_past(message: Message) -> bool:
 
 
 def _output(message: Message) -> ToolCallResume:
-    """What a client's tool gave: the value of a JSON text, or else the text itself."""
-    value: Any = message.text
-    # One that is too large to be looked at stays a text.
-    with suppress(msgspec.DecodeError, Problem):
-        value = decoded_text(message.text)
-    return ToolCallResume(decision_id="", result=value)
+    """What a client's tool gave: text, by this protocol, which the model reads as it is."""
+    return ToolCallResume(decision_id="", result=message.text, is_text=True)
 
 
 async def _waiting(call: Call, thread: Thread | None, answers: Iterable[str]) -> RunRecord | None:
@@ -204,6 +198,9 @@ def _decision(call: Call, ticket: Ticket, outputs: Answers, approvals: Answers) 
         what = "tool output found for function call" if is_answer else "answer found for approval"
         raise bad_request(f"No {what} {public}.", "missing_output")
     call.check_may_answer([ticket], [given])
+    if is_answer and ticket.suspension.response_schema is not None:
+        with suppress(msgspec.DecodeError):
+            return replace(given, result=msgspec.json.decode(str(given.result)))
     return given
 
 

@@ -304,8 +304,8 @@ def decided(run: Run, call: ToolCall, resume: ToolCallResume) -> ToolOutput | No
         return ToolOutput(result=kept(run, call.name, declined))
     if ticket is None or ticket.decided_mode is not ResumeMode.USE_DECISION_AS_TOOL_RESULT:
         return None
-    heard = ticket.held or resume
-    return ToolOutput(result=kept(run, call.name, ToolResult.success(call.name, heard.result)))
+    result = ToolResult.decided(call.name, ticket.held or resume)
+    return ToolOutput(result=kept(run, call.name, result))
 
 
 def context_of(run: Run, attempt: Attempt, snapshot: Snapshot) -> ToolContext:
