@@ -1,4 +1,5 @@
-# `make serve` is for users, the rest for contributors. Only python3 (>= 3.11, with venv) and make have to be there.
+# `make serve` is for users (ARGS="--port 8000 …" for it), the rest for contributors. Only python3 (>= 3.11, with
+# venv) and make have to be there.
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,7 +12,7 @@ COMPILE_LIST := uv pip compile --quiet --universal --generate-hashes --no-header
 .PHONY: serve test check interop torture bench bench-durable bench-http bench-server bench-extensions bench-stalls bench-peers constraints clean
 
 serve: $(VENV)/serving
-	$(BIN)/awaken serve
+	$(BIN)/awaken serve $(ARGS)
 
 test: check
 	$(BIN)/python -m pytest -n auto --dist worksteal
