@@ -31,7 +31,7 @@ def measure(folder: Path) -> dict[str, Any]:
         ["make", "serve", "ARGS=--port 0 --json"],
         cwd=folder,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
     )
@@ -62,12 +62,13 @@ def measure(folder: Path) -> dict[str, Any]:
 def wait_for_url(process: subprocess.Popen[str]) -> str:
     """Where the server listens; make prints its commands before that."""
     assert process.stdout is not None
+    said = []
     for line in process.stdout:
+        said.append(line)
         if line.startswith("{"):
             url: str = json.loads(line)["url"]
             return url
-    assert process.stderr is not None
-    raise SystemExit(process.stderr.read() or "make serve ended")
+    raise SystemExit("".join(said))
 
 
 def ask(url: str) -> None:
