@@ -63,9 +63,11 @@ bench-stalls: $(VENV)/ready
 bench-peers: $(VENV)/ready
 	bash bench/install_peers.sh
 
-# What serving needs, with MCP and ACP. Python compiles a module when it is first imported.
-$(VENV)/serving: pyproject.toml constraints-serve.txt
+# What serving needs, with MCP and ACP. Python compiles a module when it is first imported. The pip that an older
+# Python brings would take twice as long.
+$(VENV)/serving: pyproject.toml constraints-serve.txt constraints-pip.txt
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip $(INSTALL_LIST) constraints-pip.txt
 	$(BIN)/pip $(INSTALL_LIST) constraints-serve.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
@@ -81,8 +83,9 @@ $(CLIENTS)/ready: tests/interop/python_clients/requirements.txt
 	$(CLIENTS)/bin/pip install --quiet --disable-pip-version-check --no-deps -r $<
 	touch $@
 
-# Needs `uv`; run it after changing dependencies. The first list is resolved, the second is a part of it.
+# Needs `uv`; run it after changing dependencies. The list for serving is a part of the full one.
 constraints:
+	echo pip | $(COMPILE_LIST) - -o constraints-pip.txt
 	echo flit-core | $(COMPILE_LIST) --extra dev pyproject.toml - -o constraints.txt
 	echo flit-core | $(COMPILE_LIST) --extra mcp --extra acp pyproject.toml - -c constraints.txt -o constraints-serve.txt
 

@@ -33,7 +33,7 @@ def pinned(name: str) -> dict[str, tuple[Requirement, frozenset[str]]]:
     return found
 
 
-@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize("name", ["constraints-pip.txt", *LISTS])
 def test_every_package_is_pinned_to_a_version_and_its_hashes(name: str) -> None:
     for package, (requirement, hashes) in pinned(name).items():
         (version,) = requirement.specifier
