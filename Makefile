@@ -1,14 +1,18 @@
-# Everything a contributor needs. Only python3 (>= 3.11, with venv) and make have to be there.
+# `make serve` is for users (ARGS="--port 8000 …" for it), the rest for contributors. Only python3 (>= 3.11, with
+# venv) and make have to be there.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CLIENTS := .venv-clients
+# Complete lists of wheels, pinned by hash: there is nothing to resolve and nothing to build.
+INSTALL_LIST := install --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: --no-compile -r
+COMPILE_LIST := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11
 
 .PHONY: serve test check interop torture bench bench-durable bench-http bench-server bench-extensions bench-stalls bench-peers constraints clean
 
-serve: $(VENV)/ready
-	$(BIN)/awaken serve
+serve: $(VENV)/serving
+	$(BIN)/awaken serve $(ARGS)
 
 test: check
 	$(BIN)/python -m pytest -n auto --dist worksteal
@@ -59,11 +63,19 @@ bench-stalls: $(VENV)/ready
 bench-peers: $(VENV)/ready
 	bash bench/install_peers.sh
 
-# Dependencies are installed by hash, the project itself without looking at them again.
-$(VENV)/ready: pyproject.toml constraints.txt
+# What serving needs, with MCP and ACP. Python compiles a module when it is first imported. The pip that an older
+# Python brings would take twice as long.
+$(VENV)/serving: pyproject.toml constraints-serve.txt constraints-pip.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt
+	$(BIN)/pip $(INSTALL_LIST) constraints-pip.txt
+	$(BIN)/pip $(INSTALL_LIST) constraints-serve.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+# The tools of contributors on top; the tests start many processes, so everything is compiled once.
+$(VENV)/ready: $(VENV)/serving constraints.txt
+	$(BIN)/pip $(INSTALL_LIST) constraints.txt
+	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib
 	touch $@
 
 $(CLIENTS)/ready: tests/interop/python_clients/requirements.txt
@@ -71,10 +83,11 @@ $(CLIENTS)/ready: tests/interop/python_clients/requirements.txt
 	$(CLIENTS)/bin/pip install --quiet --disable-pip-version-check --no-deps -r $<
 	touch $@
 
-# Needs `uv`; run it after changing dependencies.
+# Needs `uv`; run it after changing dependencies. The list for serving is a part of the full one.
 constraints:
-	printf 'hatchling\neditables\n' | uv pip compile --universal --generate-hashes --no-header \
-		--no-annotate --python-version 3.11 --extra dev pyproject.toml - -o constraints.txt
+	echo pip | $(COMPILE_LIST) - -o constraints-pip.txt
+	echo flit-core | $(COMPILE_LIST) --extra dev pyproject.toml - -o constraints.txt
+	echo flit-core | $(COMPILE_LIST) --extra mcp --extra acp pyproject.toml - -c constraints.txt -o constraints-serve.txt
 
 clean:
 	rm -rf $(VENV) $(CLIENTS) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist

@@ -95,8 +95,10 @@ def test_every_package_has_a_folder_contract() -> None:
 def test_packages_hold_no_logic_in_their_front_door() -> None:
     for path in FILES:
         if path.name == "__init__.py":
-            logic = [node for node in nodes(path) if isinstance(node, Function | ast.ClassDef)]
-            assert logic == [], relative(path)
+            kinds = Function | ast.ClassDef
+            logic = {node.name for node in nodes(path) if isinstance(node, kinds)}
+            # What Python asks of a module whose names are imported when they are used.
+            assert logic <= {"__getattr__", "__dir__"}, relative(path)
 
 
 def test_the_loop_can_be_read_in_one_sitting() -> None:

@@ -39,9 +39,11 @@ DOCS = ROOT / "docs"
 REFERENCE = DOCS / "reference"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 NO_RUN_MAX = 3
+PICTURE_BYTES_MAX = 150_000
 
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\((?P<target>[^)\s]+)\)")
+_PICTURE = re.compile(r"!\[(?P<says>[^\]\n]*)\]\((?P<target>[^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (?P<title>.+)$", re.MULTILINE)
 
 
@@ -99,6 +101,18 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
     targets = [match["target"] for match in _LINK.finditer(text)]
     broken = [target for target in targets if "://" not in target and not leads(page, target)]
     assert broken == []
+
+
+def test_every_picture_is_there_is_light_and_is_described() -> None:
+    shown = set()
+    for page in PAGES:
+        text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+        for match in _PICTURE.finditer(text):
+            picture = page.parent / match["target"]
+            assert picture.stat().st_size <= PICTURE_BYTES_MAX, match["target"]
+            assert len(match["says"].split()) >= 5, match["target"]
+            shown.add(picture.resolve())
+    assert shown == set((DOCS / "images").iterdir())
 
 
 def leads(page: Path, target: str) -> bool:

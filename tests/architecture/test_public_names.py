@@ -1,8 +1,11 @@
 """The public names are a decision: a change of this file is a change of the API."""
 
+import ast
 import inspect
 import subprocess
 import sys
+
+import pytest
 
 import awaken
 import awaken.extensions.background
@@ -184,6 +187,21 @@ def test_the_root_exports_exactly_these_names() -> None:
     assert len(ROOT_NAMES) <= 25
 
 
+def test_a_name_of_the_root_is_the_one_that_type_checkers_see() -> None:
+    tree = ast.parse(inspect.getsource(awaken))
+    shown = {
+        alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module != "typing"
+        for alias in node.names
+    }
+    assert shown == awaken._HOMES
+    assert sorted(shown) == ROOT_NAMES
+    assert set(ROOT_NAMES) <= set(dir(awaken))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        awaken.nothing  # noqa: B018
+
+
 def test_the_test_kit_exports_exactly_these_names() -> None:
     assert sorted(awaken.testing.__all__) == TESTING_NAMES
     assert all(hasattr(awaken.testing, name) for name in TESTING_NAMES)
@@ -203,7 +221,8 @@ def test_the_store_ports_have_exactly_these_methods() -> None:
 
 
 def imported_with(module: str, forbidden: tuple[str, ...]) -> str:
-    code = f"import sys, {module}; print([m for m in {forbidden!r} if m in sys.modules])"
+    loaded = f"[m for m in {forbidden!r} if m in sys.modules]"
+    code = f"import sys; from {module} import *; print({loaded})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 

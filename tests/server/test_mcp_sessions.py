@@ -232,7 +232,7 @@ def test_without_the_extra_the_route_says_what_to_install(
         monkeypatch.setitem(sys.modules, "awaken.protocols.mcp.http", None)
         async with serving_mcp(monkeypatch) as (url, _), RawClient(url, MODERN) as client:
             status, _, answer = await client.post("tools/list", {})
-        assert (status, "pip install awaken[mcp]" in answer["error"]["message"]) == (501, True)
+        assert (status, "pip install 'awaken[mcp]'" in answer["error"]["message"]) == (501, True)
 
     asyncio.run(scenario())
 

@@ -147,4 +147,4 @@ def test_without_the_extra_the_command_says_what_to_install(
     monkeypatch.setitem(sys.modules, "awaken.protocols.mcp.agents", None)
     result = CliRunner().invoke(app, ["mcp"])
     assert result.exit_code == 2
-    assert "pip install awaken[mcp]" in result.output
+    assert "pip install 'awaken[mcp]'" in result.output

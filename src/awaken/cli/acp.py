@@ -8,7 +8,7 @@ import typer
 from awaken import __version__
 from awaken.bootstrap.session_servers import session_servers_of
 from awaken.protocols.acp.sessions import Sessions
-from awaken.protocols.acp.stdio import claimed_stdout, serve, stdio_streams
+from awaken.protocols.acp.stdio import claimed_stdout, load_sdk, serve, stdio_streams
 
 from .command_line import new_app
 from .desk import StoreUrl, reporting
@@ -35,6 +35,7 @@ def acp(
     """
     output = claimed_stdout()
     with reporting(is_json=False):
+        load_sdk()
         asyncio.run(_serve(served_over_stdio(app_place, store_url), agent_id, drain_ms, output))
 
 

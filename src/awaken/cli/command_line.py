@@ -33,6 +33,31 @@ MODULES = {
 }
 """Every command, in the order in which people read them, and the module that has it."""
 
+SUMMARIES = {
+    "serve": "Serve agents over every protocol.",
+    "acp": "Serve one agent over the Agent Client Protocol.",
+    "run": "Talk to an agent in the terminal.",
+    "worker": "Execute what is queued.",
+    "mcp": "Serve agents as tools over the Model Context Protocol.",
+    "mcp-login": "Log in to an MCP server.",
+    "submit": "Send input to a thread; a worker executes it.",
+    "steer": "Send a message into the run that executes on a thread.",
+    "decide": "Decide on a ticket.",
+    "cancel": "Cancel a dispatch, a run, or what a thread does.",
+    "threads": "Conversations.",
+    "runs": "Executions on threads.",
+    "tickets": "Tool calls that wait for a decision.",
+    "dispatches": "Deliveries of input to threads.",
+    "dead-letters": "Deliveries whose attempts are used up.",
+    "models": "Providers, and whether their models answer.",
+    "policy": "Permission rules: what they would do.",
+    "db": "The store itself.",
+    "upgrade": "Before new code is deployed.",
+    "test": "Simulate agents: many schedules, and a crash at every commit.",
+    "demo": "Show what is promised.",
+}
+"""What `awaken --help` says of each command, so that listing them imports none."""
+
 
 def new_app(help_text: str | None = None) -> typer.Typer:
     """An app for one module of commands; its help is plain text."""
@@ -46,6 +71,15 @@ class CommandLine(typer.core.TyperGroup):
         super().__init__(**attributes)
         commands: Any = _Commands()
         self.commands = commands
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """The names of all commands; nothing is imported for it."""
+        return list(MODULES)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of commands from their summaries, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
 
 
 class _Commands(Mapping[str, Any]):

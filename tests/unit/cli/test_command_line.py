@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer.main
 
 from awaken.cli.apps import load_app
-from awaken.cli.command_line import MODULES
+from awaken.cli.command_line import MODULES, SUMMARIES
+from awaken.cli.main import app
 from awaken.cli.worker import configured
 from awaken.contracts.errors import InvalidInput
 
@@ -48,11 +50,26 @@ def imported_by(*arguments: str) -> set[str]:
     return set(done.stderr.splitlines())
 
 
-def test_the_version_costs_no_command_and_no_terminal_library() -> None:
-    modules = imported_by("--version")
-    own = {name for name in modules if name.startswith("awaken.cli.")}
-    assert own == {"awaken.cli.main", "awaken.cli.command_line"}
-    assert "rich" not in modules
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_version_load_no_command_no_runtime_and_no_terminal_library(option: str) -> None:
+    modules = imported_by(option)
+    own = {name for name in modules if name.partition(".")[0] == "awaken"}
+    assert own == {"awaken", "awaken.cli", "awaken.cli.main", "awaken.cli.command_line"}
+    heavy = {"aiohttp", "jsonschema_rs", "msgspec", "opentelemetry", "pydantic", "re2", "rich"}
+    assert not heavy & modules
+
+
+def test_the_list_of_commands_says_what_each_of_them_says_first() -> None:
+    assert list(SUMMARIES) == list(MODULES)
+    commands = typer.main.get_group(app).commands
+    for name, summary in SUMMARIES.items():
+        own = " ".join((commands[name].help or "").split())
+        assert own.startswith(summary.rstrip(".")), name
+
+
+def test_a_command_that_is_misspelt_is_not_searched_by_importing_all() -> None:
+    modules = imported_by("sevre")
+    assert not {f"awaken.cli.{name}" for name in MODULES.values()} & modules
 
 
 def test_a_listing_imports_its_own_command_only(db: Path) -> None:

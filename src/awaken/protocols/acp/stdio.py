@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-from awaken.contracts.errors import AwakenError, InvalidInput, UnknownThread, UsageError
+from awaken.contracts.errors import AwakenError, InvalidInput, UnknownThread
 from awaken.transport.problems import Problem
 
 from .sessions import METHODS, Sessions
@@ -17,6 +17,8 @@ from .sessions import METHODS, Sessions
 LINE_BYTES = 50 * 1024 * 1024
 """How long one message may be; pictures are inside."""
 INVALID_PARAMS, INTERNAL_ERROR, NOT_FOUND = -32602, -32603, -32002
+
+MISSING_EXTRA = "ACP needs the extra `acp`: pip install 'awaken[acp]'"
 
 Streams = tuple[Any, Any]
 
@@ -33,15 +35,15 @@ async def stdio_streams(output: TextIO) -> Any:
     """The pipes to the client that started the process.
 
     Raises:
-        UsageError: The extra `acp` is not installed.
+        InvalidInput: The extra `acp` is not installed.
     """
     with redirect_stdout(output):
-        return await _acp().stdio_streams(limit=LINE_BYTES)
+        return await load_sdk().stdio_streams(limit=LINE_BYTES)
 
 
 async def serve(sessions: Sessions, streams: Streams, drain: Callable[[], Awaitable[None]]) -> None:
     """Serve one client until it closes its end; then drain, and answer what is still asked."""
-    acp = _acp()
+    acp = load_sdk()
 
     async def handle(method: str, params: Any, is_notification: bool) -> Any:  # noqa: FBT001
         if method not in METHODS and is_notification:
@@ -71,9 +73,13 @@ async def serve(sessions: Sessions, streams: Streams, drain: Callable[[], Awaita
         writer.close()
 
 
-def _acp() -> Any:
+def load_sdk() -> Any:
+    """The official package of the protocol.
+
+    Raises:
+        InvalidInput: The extra `acp` is not installed.
+    """
     try:
         return importlib.import_module("acp")
-    except ImportError as error:
-        message = "ACP needs the package agent-client-protocol: pip install 'awaken[acp]'."
-        raise UsageError(message) from error
+    except ModuleNotFoundError as error:
+        raise InvalidInput(MISSING_EXTRA) from error

@@ -15,7 +15,7 @@ from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import Problem
 from awaken.transport.routes import Access, ApiRoute, Call, WireProtocol
 
-MISSING_EXTRA = "MCP needs the package `mcp`: pip install awaken[mcp]"
+MISSING_EXTRA = "MCP needs the extra `mcp`: pip install 'awaken[mcp]'"
 _INVALID_REQUEST = -32600
 _INTERNAL_ERROR = -32603
 
