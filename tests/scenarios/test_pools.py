@@ -329,13 +329,13 @@ def test_a_model_that_failed_too_often_in_one_process_is_not_asked_by_another(
             assert await said(other, "t1") == "from a"
             for _ in range(5):
                 assert await said(one, "t2") == "from b"
-            await one._health.close()
+            await one._engine.services.health.close()
             clock.advance(REFRESH_MS)
             assert await said(other, "t1") == "from b"
             assert (len(ones["a"].requests), len(others["a"].requests)) == (5, 1)
             clock.advance(COOLDOWN_S * 1000)
             assert await said(other, "t1") == "from a"
-            await other._health.close()
+            await other._engine.services.health.close()
             assert await said(one, "t2") == "from b"
             assert len(ones["a"].requests) == 6, "one hears that it is closed, and asks it"
 

@@ -11,6 +11,7 @@ import pytest
 
 from awaken.bootstrap.registries import registry_set
 from awaken.contracts.backend_errors import InvalidBackendConfig, RemoteRefused, RemoteUnreachable
+from awaken.contracts.backends import ExecutionBackend
 from awaken.contracts.errors import DuplicateRegistration, InvalidSpec, UnknownAgent
 from awaken.contracts.remote_registries import AgentNotDiscovered, RemoteRegistry
 from awaken.contracts.specs import AgentSpec, RemoteEndpoint
@@ -49,20 +50,25 @@ class Cards:
         return [at for who, at in self.asked if who == name]
 
 
+class Idle(ExecutionBackend):
+    """Executes nothing."""
+
+
 class Factory:
     """Makes one backend for all endpoints, and refuses what a test says."""
 
     def __init__(self, refused: str = "-") -> None:
         self.refused = refused
+        self.backend = Idle()
         self.built: list[RemoteEndpoint] = []
 
     def validate(self, endpoint: RemoteEndpoint) -> None:
         if self.refused in endpoint.base_url:
             raise InvalidBackendConfig(backend="a2a", problem="it is refused")
 
-    def build(self, endpoint: RemoteEndpoint) -> "Factory":
+    def build(self, endpoint: RemoteEndpoint) -> ExecutionBackend:
         self.built.append(endpoint)
-        return self
+        return self.backend
 
     async def close(self) -> None: ...
 
@@ -395,7 +401,7 @@ def test_the_factory_that_is_registered_makes_the_backend_and_an_unknown_one_is_
         handle, discovery = world(Cards(partner=[card()]), remote(auth=secret), base=base)
         await discovery.refresh()
         agent = handle.snapshot().resolve("partner/reviewer")
-        assert agent.backend is factory
+        assert agent.backend is factory.backend
         assert [it.base_url for it in factory.built] == ["https://p.example/a2a"]
         assert factory.built[0].auth is not None
         assert factory.built[0].auth["token"].reveal() == "tok-1234567890"
