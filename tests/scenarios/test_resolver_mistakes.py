@@ -57,6 +57,22 @@ def test_mistakes_of_a_resolver_are_named_and_nothing_is_written(
         play(scenario)
 
 
+def test_a_resolver_that_takes_other_arguments_is_named() -> None:
+    class Odd:
+        async def resolve(self) -> None: ...
+
+        async def list_agents(self, tenant: str) -> list[Agent]:
+            return []
+
+    async def scenario() -> None:
+        async with AgentRuntime(resolver=Odd()) as rt:  # type: ignore[typeddict-item]
+            for ask in (rt.registry.list_agents(), rt.run("bob", "hi")):
+                with pytest.raises(AgentResolverFailed, match="it raised TypeError"):
+                    await ask
+
+    play(scenario)
+
+
 @each_store
 def test_a_worker_tries_again_what_the_resolver_could_not_say(
     new_store: NewStore, tmp_path: Path
