@@ -96,6 +96,13 @@ async def _raises(_: str) -> Any:
     raise ConnectionError(f"postgres://app:{SECRET}@db/agents is away")
 
 
+async def _cancels(_: str) -> Any:
+    """Wait for a task of the host's own that was cancelled."""
+    task = asyncio.create_task(asyncio.sleep(60))
+    task.cancel()
+    await task
+
+
 async def _times_out(_: str) -> Any:
     raise TimeoutError(f"no answer of {SECRET}")
 
@@ -110,6 +117,7 @@ WRONG = {
     "a class": Wrong(_class, "it returned a type, not an Agent, an AgentSpec or None"),
     "raises": Wrong(_raises, "it raised ConnectionError; the log has more"),
     "raises a timeout": Wrong(_times_out, "it raised TimeoutError; the log has more"),
+    "cancels": Wrong(_cancels, "it raised CancelledError; the log has more"),
     "hangs": Wrong(_hangs, "it did not answer within 50 ms"),
 }
 

@@ -17,7 +17,7 @@ from awaken import (
     tool,
 )
 from awaken.contracts.errors import InvalidInput, InvalidSpec, UnknownAgent
-from awaken.contracts.lifecycle import Blocked
+from awaken.contracts.lifecycle import Blocked, Failed
 from awaken.contracts.resolver_errors import AgentResolverFailed
 from awaken.contracts.sub_runs import Delegation
 from awaken.extensions.background import BackgroundTasksPlugin
@@ -57,6 +57,22 @@ def test_mistakes_of_a_resolver_are_named_and_nothing_is_written(
         play(scenario)
 
 
+def test_a_resolver_that_takes_other_arguments_is_named() -> None:
+    class Odd:
+        async def resolve(self) -> None: ...
+
+        async def list_agents(self, tenant: str) -> list[Agent]:
+            return []
+
+    async def scenario() -> None:
+        async with AgentRuntime(resolver=Odd()) as rt:  # type: ignore[typeddict-item]
+            for ask in (rt.registry.list_agents(), rt.run("bob", "hi")):
+                with pytest.raises(AgentResolverFailed, match="it raised TypeError"):
+                    await ask
+
+    play(scenario)
+
+
 @each_store
 def test_a_worker_tries_again_what_the_resolver_could_not_say(
     new_store: NewStore, tmp_path: Path
@@ -82,6 +98,25 @@ def test_a_worker_tries_again_what_the_resolver_could_not_say(
                 await rt.submit("other", "wake up", thread_id="v")
             assert (await rt.wait(receipt.run_id, timeout_ms=WAIT_MS)).text == "at last"
             assert failures == 0
+
+    play(scenario)
+
+
+@each_store
+def test_input_for_an_agent_that_is_gone_leaves_the_thread_to_its_own(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        book, opener = Book(agent("amy", "hello", "still me"), agent("bob")), new_store(tmp_path)
+        mailbox = msgspec.structs.replace(QUICK, unknown_agent_ms=0)
+        async with AgentRuntime(resolver=book, store=opener(), mailbox=mailbox) as rt:
+            await rt.run("amy", "hi", thread_id="t")
+            receipt = await rt.submit("bob", "hi", thread_id="t", delay_ms=200)
+            del book.agents["bob"]
+            lost = await rt.wait(receipt.run_id, timeout_ms=WAIT_MS)
+            assert isinstance(lost.termination, Failed)
+            again = await rt.run(None, "who is there?", thread_id="t")
+            assert (again.agent_id, again.text) == ("amy", "still me")
 
     play(scenario)
 

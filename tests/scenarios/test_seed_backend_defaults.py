@@ -15,7 +15,7 @@ from awaken.contracts.specs import RemoteEndpoint
 
 from .delegating import Door, asks, boss, child_of, ended, heard
 from .each_store import NewStore, each_store
-from .remoting import remote_runtime, said
+from .remoting import FakeBackend, remote_runtime, said
 
 
 class RootOnly:
@@ -129,6 +129,26 @@ def test_a_factory_without_validate_is_checked_by_what_it_builds() -> None:
         remote_runtime(BuildsOnly(None), None)
     with pytest.raises(InvalidInput, match=r"'fake'.*neither execute_root nor execute_delegate"):
         remote_runtime(object(), None)
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        ("status", "completed"),
+        ("termination", None),
+        ("response", None),
+        ("output", "text"),
+        ("steps", "3"),
+    ],
+)
+def test_a_result_with_a_wrong_field_fails_its_run_and_says_which(field: str, wrong: Any) -> None:
+    async def scenario() -> None:
+        async with remote_runtime(FakeBackend(said("hi", **{field: wrong})), None) as rt:
+            result = await (await rt.start("far", "hi", thread_id="t")).result()
+            problem = f"the '{field}' of the backend's result is a {type(wrong).__name__}"
+            assert result.termination == Failed(message=problem, code="backend_execution_failed")
+
+    asyncio.run(scenario())
 
 
 @each_store

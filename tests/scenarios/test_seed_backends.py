@@ -386,6 +386,26 @@ def test_a_stateless_backend_that_waits_does_not_block_its_thread(
     asyncio.run(scenario())
 
 
+@each_store
+@pytest.mark.parametrize("is_cancel_first", [True, False])
+def test_a_cancel_of_a_run_that_gives_way_spares_the_new_one(
+    new_store: NewStore, tmp_path: Path, *, is_cancel_first: bool
+) -> None:
+    async def scenario() -> None:
+        backend = FakeBackend(waits(WAITING, "which?"), said("Rome it is"), can=STATELESS)
+        async with remote_runtime(backend, new_store(tmp_path)()) as rt:
+            waiting = await rt.run("far", "hi", thread_id="t")
+            cancel, run = rt.cancel(waiting.run_id), rt.run("far", "Rome", thread_id="t")
+            both = (cancel, run) if is_cancel_first else (run, cancel)
+            done = (await within(asyncio.gather(*both)))[is_cancel_first]
+            assert isinstance(done, RunResult)
+            assert (done.text, done.termination) == ("Rome it is", NaturalEnd())
+            old = await rt.get_run(waiting.run_id)
+            assert isinstance(old.termination, Cancelled)
+
+    asyncio.run(scenario())
+
+
 async def rest_of(rt: AgentRuntime, name: str, way: str) -> RunResult:
     """What a run on the thread comes to, asked for as soon as it can be."""
     if way == "mailbox":

@@ -132,6 +132,24 @@ def test_what_transforms_add_is_counted_before_the_window_is_fitted(
     assert said(first) == stored[:-1]
 
 
+def add_documents(messages: list[Message]) -> list[Message]:
+    """Put nine documents of about 200 tokens each after everything else."""
+    return [*messages, *(user(f"document {n}: {WORDS}") for n in range(9))]
+
+
+@each_store
+def test_the_question_stays_when_a_transform_puts_documents_after_it(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    rewriting = Rewriting(add_documents)
+    answers = [f"answer {n}: {WORDS}" for n in range(6)]
+    model, _ = asyncio.run(talk(new_store(tmp_path)(), rewriting, answers, turns=6))
+    for n, request in enumerate(model.requests):
+        assert estimate_tokens(request.messages) <= BUDGET
+        assert f"question {n}" in said(request.messages)
+        assert said(request.messages)[-1] == "document 8"
+
+
 @each_store
 def test_the_smaller_request_is_cut_from_what_transforms_made(
     new_store: NewStore, tmp_path: Path

@@ -548,9 +548,15 @@ def test_a_transport_that_is_asked_again_after_a_crash_gets_the_same_key(
     play(scenario)
 
 
-def test_a_sink_that_is_none_is_refused() -> None:
+class Blocking:
+    def send_agent_message(self, request: DurableMessageRequest) -> str:
+        return request.idempotency_key
+
+
+@pytest.mark.parametrize("sink", [object(), Blocking(), Blocking, lambda _: "id"])
+def test_a_sink_that_is_none_is_refused(sink: Any) -> None:
     with pytest.raises(InvalidInput, match="message_sink"):
-        AgentRuntime(message_sink=object())  # type: ignore[typeddict-item]
+        AgentRuntime(message_sink=sink)
 
 
 def test_the_names_of_messages_are_public() -> None:

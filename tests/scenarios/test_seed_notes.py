@@ -215,7 +215,8 @@ def test_the_reason_that_a_backend_gives_says_what_the_run_waits_for(
 
 def test_a_remote_run_records_what_it_was_given_and_marks_what_it_said() -> None:
     async def scenario() -> None:
-        async with remote_runtime(FakeBackend(said("one"), said("two")), None) as rt:
+        backend = FakeBackend(said("one"), said("two"), waits(BackendRunStatus.WAITING_INPUT))
+        async with remote_runtime(backend, None) as rt:
             await rt.run("far", "first", thread_id="t")
             events = [it async for it in rt.stream("far", "second", thread_id="t")]
             record = await rt.get_run(events[-1].run_id)  # type: ignore[union-attr]
@@ -227,12 +228,16 @@ def test_a_remote_run_records_what_it_was_given_and_marks_what_it_said() -> None
             assert record.finished_at is not None
             assert record.started_at is not None
             assert record.created_at <= record.started_at <= record.finished_at
+            assert record.updated_at == record.finished_at
             # Milliseconds, not seconds.
             assert record.created_at > 1_000_000_000_000
             (start,) = [it for it in events if isinstance(it, StepStart)]
             assert messages[3].id == start.message_id
             (complete,) = [it for it in events if isinstance(it, InferenceComplete)]
             assert (complete.model, complete.usage) == ("", None)
+            assert 0 <= complete.duration_ms <= record.finished_at - record.started_at
+            waiting = await rt.get_run((await rt.run("far", "third", thread_id="t")).run_id)
+            assert (waiting.status, waiting.finished_at) == (RunStatus.WAITING, None)
 
     asyncio.run(scenario())
 

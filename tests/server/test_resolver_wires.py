@@ -151,6 +151,17 @@ def test_what_shows_agents_shows_those_that_the_resolver_lists() -> None:
     asyncio.run(scenario())
 
 
+def test_the_default_agent_is_asked_though_the_resolver_cannot_list_the_others() -> None:
+    async def scenario() -> None:
+        catalog = Catalog(agent("bob"))
+        catalog.fails = True
+        async with AgentRuntime([agent("default", "here")], resolver=catalog) as rt:
+            sent = await ask(rt.asgi(), "POST", "/v1/a2a/message:send", body=sending("hi"))
+            assert sent.json["task"]["artifacts"][0]["parts"][0]["text"] == "here"
+
+    asyncio.run(scenario())
+
+
 def test_a_resolver_that_lists_nothing_is_served_all_the_same() -> None:
     async def scenario() -> None:
         async with AgentRuntime([agent("ann")], resolver=Book(agent("bob"))) as rt:

@@ -3,6 +3,7 @@
 Checks look at types and names only, so that a large message costs no more than a small one.
 """
 
+import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -50,9 +51,13 @@ def check_message_sink(sink: Any) -> Any:
     """Return the message sink that was passed, or None.
 
     Raises:
-        InvalidInput: It has no method `send_agent_message`.
+        InvalidInput: It has no async method `send_agent_message`, or is a class.
     """
-    if sink is not None and not callable(getattr(sink, "send_agent_message", None)):
+    send = getattr(sink, "send_agent_message", None)
+    if isinstance(sink, type):
+        problem = f"{sink.__name__} is a class; pass what it makes"
+        raise InvalidInput(what="message_sink", problem=problem)
+    if sink is not None and not inspect.iscoroutinefunction(send):
         problem = f"pass an object with an async `send_agent_message`, not {_kind(sink)}"
         raise InvalidInput(what="message_sink", problem=problem)
     return sink

@@ -20,6 +20,7 @@ class ActiveRun:
         "_has_early_input",
         "_is_stopping",
         "_outcome",
+        "admission",
         "is_brief",
         "lease",
         "released",
@@ -40,6 +41,8 @@ class ActiveRun:
         """The run's own task; absent when it executes in its caller's."""
         self._outcome: asyncio.Future[RunResult] | None = None
         self.released = Latch()
+        self.admission: Latch | None = None
+        """Set when a run is admitted or refused; absent as long as nothing waits for that."""
         self._early_cause: str | None = None
         self._has_early_input = False
         self._is_stopping = False
@@ -66,6 +69,15 @@ class ActiveRun:
             run.token.cancel(self._early_cause)
         elif self._is_stopping:
             self.stop()
+        if self.admission is not None:
+            self.admission.set()
+
+    async def know_run(self) -> str:
+        """Wait until a run is admitted or refused, and return the id of the one in the slot."""
+        if self.run is None and not self.released.is_set():
+            self.admission = self.admission or Latch()
+            await self.admission.wait()
+        return self.run_id
 
     def outcome(self) -> "asyncio.Future[RunResult]":
         """What the run comes to, for somebody else to wait for."""
@@ -181,6 +193,8 @@ class ActiveRuns:
         if self._by_run.get(active.run_id) is active:
             del self._by_run[active.run_id]
         active.released.set()
+        if active.admission is not None:
+            active.admission.set()
 
     def of_run(self, run_id: str) -> ActiveRun | None:
         """The slot of an active run."""

@@ -5,7 +5,6 @@ from awaken.contracts.errors import VersionConflict
 from awaken.contracts.lifecycle import Cancelled, Termination
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.storage import CancelWanted, Store
-from awaken.contracts.threads import Thread
 
 from .delivery import End
 from .forced_end import Ending, forced_end, never_begun
@@ -70,14 +69,13 @@ class Endings:
             )
             assert ended is not None
             return ended
-        thread = await self._store.load_thread(dispatch.thread_id)
-        thread = thread or Thread(id=dispatch.thread_id)
-        commit = never_begun(thread, dispatch, self._ending(end.termination, token, release))
+        checkout = await self._store.checkout(dispatch.thread_id)
+        commit = never_begun(checkout, dispatch, self._ending(end.termination, token, release))
         try:
             await self._store.commit(commit)
         except CancelWanted as wanted:
             cancelled = Cancelled(cause=wanted.cause)
-            commit = never_begun(thread, dispatch, self._ending(cancelled, token, release))
+            commit = never_begun(checkout, dispatch, self._ending(cancelled, token, release))
             await self._store.commit(commit)
         assert commit.run is not None
         log_end(commit.run, commit.run.termination or end.termination)

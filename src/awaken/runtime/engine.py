@@ -256,9 +256,9 @@ class RunEngine:
         try:
             await self._execution.run_here(continuation(record), lambda run: _cancelled(run, cause))
         except ThreadBusy:
-            # Somebody made it go on meanwhile.
+            # It goes on meanwhile, or gives way to a new run, which is not meant.
             holder = self.active.of_thread(record.thread_id)
-            is_meant = holder is not None and holder.run_id in ("", run_id)
+            is_meant = holder is not None and await holder.know_run() == run_id
             return holder is not None and is_meant and await self._ask(holder, cause)
         except (InvalidResume, UnsupportedFeature, VersionConflict):
             # It goes on already, or its backend cannot go on with it: then it is ended by force.

@@ -23,7 +23,7 @@ from awaken.contracts.lifecycle import (
     TicketStatus,
     reason_text,
 )
-from awaken.contracts.loop_state import PENDING_MESSAGES
+from awaken.contracts.loop_state import ACTIVE_AGENT, PENDING_MESSAGES
 from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall, as_blocks
 from awaken.contracts.runs import RunRecord
 from awaken.contracts.state import StoredValue
@@ -103,9 +103,13 @@ def _has_targets(checkout: Checkout, run_id: str) -> bool:
     return any(target.run_id == run_id for target in targets.values())
 
 
-def never_begun(thread: Thread, dispatch: RunDispatch, ending: Ending) -> Commit:
-    """The commit that ends a run which no process ever began; its input is not taken in."""
+def never_begun(checkout: Checkout | None, dispatch: RunDispatch, ending: Ending) -> Commit:
+    """The commit that ends a run which no process ever began; its input is not taken in.
+
+    The thread stays with the agent that it had: the other one has not spoken, and may not exist.
+    """
     request = dispatch.request
+    thread = Thread(id=dispatch.thread_id) if checkout is None else checkout.thread
     record = RunRecord(
         run_id=dispatch.run_id,
         thread_id=dispatch.thread_id,
@@ -127,7 +131,16 @@ def never_begun(thread: Thread, dispatch: RunDispatch, ending: Ending) -> Commit
     ended = _ended(record, "", ending)
     finish = _finish(ended, "", ending.termination)
     orders = tuple(orders_at_end(ended, may_have_children=False))
-    return _commit(thread, ending, ended, events=(_start(record), finish), outbox=orders)
+    events, state = (_start(record), finish), _kept_agent(checkout)
+    return _commit(thread, ending, ended, events=events, state=state, outbox=orders)
+
+
+def _kept_agent(checkout: Checkout | None) -> dict[str, StoredValue | None]:
+    """The thread's agent, where only its latest run has told it so far."""
+    latest = None if checkout is None else checkout.latest_run
+    if checkout is None or latest is None or checkout.state.get(ACTIVE_AGENT.name) is not None:
+        return {}
+    return {ACTIVE_AGENT.name: ACTIVE_AGENT.encode(latest.active_agent_id or latest.agent_id)}
 
 
 def _commit(thread: Thread, ending: Ending, run: RunRecord, **parts: Any) -> Commit:

@@ -7,6 +7,7 @@ reaches it: at once, or by an order of the commit that ends the run.
 import asyncio
 import logging
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -153,7 +154,22 @@ def _checked(result: object) -> BackendRunResult:
     if not isinstance(result, BackendRunResult):
         problem = f"the backend gave back a {type(result).__name__}, and no BackendRunResult"
         raise BackendExecutionFailed(problem=problem)
+    for name, kind in _FIELDS.items():
+        value = getattr(result, name)
+        if not isinstance(value, kind):
+            problem = f"the '{name}' of the backend's result is a {type(value).__name__}"
+            raise BackendExecutionFailed(problem=problem)
     return result
+
+
+_FIELDS: dict[str, Any] = {
+    "status": BackendRunStatus,
+    "termination": Termination,
+    "response": str,
+    "output": BackendRunOutput,
+    "steps": int,
+}
+"""What must be right in a result before anything is done with it; records are not checked."""
 
 
 def _told(error: AwakenError) -> str:

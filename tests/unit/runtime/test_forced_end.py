@@ -10,7 +10,7 @@ from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import LeaseLost, VersionConflict
 from awaken.contracts.events import RunFinish, RunStart, StepEnd, ToolCallDone
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, TicketStatus
-from awaken.contracts.loop_state import PENDING_MESSAGES
+from awaken.contracts.loop_state import ACTIVE_AGENT, PENDING_MESSAGES
 from awaken.contracts.messages import MessageMetadata, ToolCall, assistant, tool_answer, user
 from awaken.contracts.runs import RunRecord, RunRequest, Waiting, WaitingReason
 from awaken.contracts.storage import Checkout, Commit, CommitReceipt
@@ -114,13 +114,26 @@ def test_a_run_that_never_began_gets_a_record_that_says_how_it_ended() -> None:
         dispatch_id="d", thread_id="t", run_id="r", request=RunRequest(agent_id="a")
     )
     release = Release(status=DispatchStatus.DEAD_LETTER, error="no")
-    commit = never_begun(Thread(id="t"), dispatch, ending(token="token", release=release))
+    commit = never_begun(None, dispatch, ending(token="token", release=release))
     assert commit.run is not None
     assert (commit.run.run_id, commit.run.agent_id, commit.run.dispatch_id) == ("r", "a", "d")
     assert commit.messages == ()
     assert [type(event) for event in commit.events] == [RunStart, RunFinish]
     assert_valid_events(list(commit.events))
-    assert commit.release == release
+    assert (commit.release, commit.state) == (release, {})
+
+
+@pytest.mark.parametrize(("stored", "kept"), [(None, "billing"), ("sales", None)])
+def test_a_run_that_never_began_leaves_the_thread_to_its_agent(
+    stored: str | None, kept: str | None
+) -> None:
+    latest = RunRecord(run_id="r0", thread_id="t", agent_id="front", active_agent_id="billing")
+    state = {} if stored is None else {ACTIVE_AGENT.name: ACTIVE_AGENT.encode(stored)}
+    checkout = Checkout(thread=Thread(id="t"), state=state, latest_run=latest)
+    request = RunRequest(agent_id="gone")
+    dispatch = RunDispatch(dispatch_id="d", thread_id="t", run_id="r", request=request)
+    written = never_begun(checkout, dispatch, ending()).state.get(ACTIVE_AGENT.name)
+    assert (None if written is None else ACTIVE_AGENT.decode(written)) == kept
 
 
 class Contested(MemoryStore):

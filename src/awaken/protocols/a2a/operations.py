@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from awaken.contracts.errors import InvalidResume
+from awaken.contracts.errors import InvalidResume, UnknownAgent
 from awaken.contracts.identity import Adapter, derived_id, present
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.queries import LIMIT_MAX, RunQuery
 from awaken.contracts.runs import RunRecord, RunRequest
 from awaken.services.following import EventStream
-from awaken.services.view import StartedRun
+from awaken.services.view import StartedRun, TenantView
 from awaken.transport.problems import Problem
 from awaken.wire.a2a import TaskState
 
@@ -150,8 +150,7 @@ async def _started(ask: Ask[SendMessage], message: WireMessage) -> StartedRun:
     context, agent_id = present(message.context_id), ask.agent_id
     thread = None if context is None else await ask.view.find_thread(context)
     if agent_id is None and (thread is None or thread.latest_run_id is None):
-        agents = await ask.view.agents()
-        agent_id = "default" if "default" in agents else next(iter(agents), None)
+        agent_id = await _usual_agent(ask.view)
     task_id = _task_id(ask, message)
     request = RunRequest(
         thread_id=context,
@@ -169,6 +168,16 @@ async def _started(ask: Ask[SendMessage], message: WireMessage) -> StartedRun:
         record = await ask.view.run(task_id)
         stream = await ask.view.follow_run(task_id)
         return StartedRun(run_id=record.run_id, thread_id=record.thread_id, stream=stream)
+
+
+async def _usual_agent(view: TenantView) -> str | None:
+    """The agent of a new context for which none was named; the others are only listed if need be.
+
+    A resolver that cannot list its agents must not keep the default one from being asked.
+    """
+    with suppress(UnknownAgent):
+        return (await view.agent("default")).spec.id
+    return next(iter(await view.agents()), None)
 
 
 def _task_id(ask: Ask[SendMessage], message: WireMessage) -> str | None:

@@ -82,7 +82,11 @@ def latest_question(messages: Sequence[Message], head: int, first: int) -> tuple
     if next((role for role in roles if role is not Role.SYSTEM), None) is Role.USER:
         return ()
     for place in range(first - 1, head - 1, -1):
-        message = messages[place]
-        if message.role is Role.USER and message.visibility is Visibility.ALL:
+        if is_question(message := messages[place]):
             return (previewed(message),)
     return ()
+
+
+def is_question(message: Message) -> bool:
+    """Whether it is something that a user said."""
+    return message.role is Role.USER and message.visibility is Visibility.ALL

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from awaken.contracts.context_state import Cut
 from awaken.contracts.messages import Message, Role
 
-from .effective import latest_question, located
+from .effective import is_question, latest_question, located
 from .estimate import estimate_message_tokens, estimate_tokens
-from .truncation import shown_output, split_point
+from .truncation import previewed, shown_output, split_point
 
 Sizes = dict[int, tuple[Message, Message, int]]
 """By identity: a message, how it is sent, and its tokens. Most messages come again unchanged."""
@@ -21,11 +21,13 @@ class RewrittenMessages:
     """What transforms returned, from which old messages can be left out.
 
     Messages of the system at the beginning always stay, and so do those that `first` and `last`
-    name, wherever a transform has put the first ones.
+    name, wherever a transform has put the first ones. So does `asked`, what a person said last:
+    what a transform puts behind it may be a user's message as well, and asks nothing.
     """
 
     __slots__ = (
-        "_end", "_head", "_messages", "_named", "_start", "_stays", "_tokens", "sizes", "total",
+        "_asked", "_end", "_head", "_messages", "_named", "_start", "_stays", "_tokens", "sizes",
+        "total",
     )  # fmt: skip
 
     def __init__(
@@ -34,6 +36,7 @@ class RewrittenMessages:
         *,
         first: Sequence[Message] = (),
         last: Sequence[Message] = (),
+        asked: Message | None = None,
         sizes: Sizes,
     ) -> None:
         self.sizes: Sizes = {}
@@ -52,6 +55,7 @@ class RewrittenMessages:
         named = [it.id in names if it.id else it in first for it in given]
         self._head = _count_leading(given, named)
         self._named = [at for at, is_named in enumerate(named) if is_named and at >= self._head]
+        self._asked = _find_place(given, asked)
         self._end = max(self._head, len(given) - _count_trailing(given, last))
         self._begin_at(self._head)
 
@@ -101,8 +105,10 @@ class RewrittenMessages:
         messages, head = self._messages, self._head
         self._start = start
         named = [messages[at] for at in self._named if at < start]
-        asked = [it for it in latest_question(messages, head, start) if it not in named]
-        self._stays = [*named, *asked]
+        asked = latest_question(messages, head, start)
+        if self._asked is not None and head <= self._asked < start:
+            asked = (previewed(messages[self._asked]),)
+        self._stays = [*named, *(it for it in asked if it not in named)]
         own = sum(self._tokens[:head]) + sum(self._tokens[start:])
         self.total = own + estimate_tokens(self._stays)
 
@@ -119,3 +125,19 @@ def _count_trailing(messages: Sequence[Message], named: Sequence[Message]) -> in
         if message not in named:
             return count
     return len(messages)
+
+
+def find_question(transcript: Sequence[Message]) -> Message | None:
+    """What a person said last."""
+    return next(filter(is_question, reversed(transcript)), None)
+
+
+def _find_place(messages: Sequence[Message], wanted: Message | None) -> int | None:
+    """Where a message is, as it was or rewritten under its id; the last place if it is twice."""
+    if wanted is None:
+        return None
+    for at in range(len(messages) - 1, -1, -1):
+        message = messages[at]
+        if message is wanted or (wanted.id and message.id == wanted.id):
+            return at
+    return None

@@ -34,7 +34,7 @@ from .estimate import (
     estimate_tool_tokens,
     text_bytes,
 )
-from .rewritten import RewrittenMessages, Sizes
+from .rewritten import RewrittenMessages, Sizes, find_question
 from .truncation import shown_output, split_point
 
 CORRECTIONS = (0.25, 4.0)
@@ -150,6 +150,7 @@ class ContextWindow:
             transform(frame.around(history)),
             first=(*frame.before, *shape.beginning),
             last=frame.after,
+            asked=find_question(self._messages),
             sizes=self._sizes,
         )
         self._sizes = rewritten.sizes

@@ -137,7 +137,7 @@ class HostAgents:
         if not isinstance(self.resolver, ListingResolver):
             return current
         async with self._bounded(_LISTING):
-            listed = await _called(_LISTING, self.resolver.list_agents())
+            listed = await _called(_LISTING, self.resolver.list_agents)
         agents = _checked_list(listed)
         known = self._listing
         if known is not None and known.base is current and known.agents == agents:
@@ -199,7 +199,7 @@ class HostAgents:
         except InvalidInput:
             # A client may have named it: the host's code is spared what can be no id.
             return None
-        agent: object = await _called(name, self.resolver.resolve(name))
+        agent: object = await _called(name, self.resolver.resolve, name)
         if agent is None:
             return None
         if not isinstance(agent, Agent | AgentSpec):
@@ -247,20 +247,29 @@ async def include_agent(run: Pinned, agent_id: str) -> None:
         run.pinned = host.extend(run.pinned, answers)
 
 
-async def _called(name: str, asked: Awaitable[T]) -> T:
+async def _called(name: str, ask: Callable[..., Awaitable[T]], *arguments: str) -> T:
     """What the host's code returns; what it raises is told by its kind alone, and logged."""
     try:
-        return await asked
+        return await ask(*arguments)
     except (InvalidSpec, DuplicateRegistration):
         # The agent itself is wrong: that is said as it is of registered ones.
         raise
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        # Something that the host's code waited for was cancelled, and nothing of ours.
+        raise _failure(name, error) from error
     except Exception as error:
-        problem = f"it raised {type(error).__name__}; the log has more"
-        failure = AgentResolverFailed(agent_id=name, problem=problem)
-        raise _noted(failure, error) from error
+        raise _failure(name, error) from error
 
 
-def _noted(failure: AgentResolverFailed, error: Exception | None = None) -> AgentResolverFailed:
+def _failure(name: str, error: BaseException) -> AgentResolverFailed:
+    problem = f"it raised {type(error).__name__}; the log has more"
+    return _noted(AgentResolverFailed(agent_id=name, problem=problem), error)
+
+
+def _noted(failure: AgentResolverFailed, error: BaseException | None = None) -> AgentResolverFailed:
     logger.warning("%s", failure, exc_info=None if error is None else loggable_error(error))
     return failure
 
