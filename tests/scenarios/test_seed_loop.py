@@ -28,7 +28,7 @@ from awaken.contracts.context_state import SUMMARY_SYSTEM_PROMPT
 from awaken.contracts.errors import AlreadyDecided, InvalidInput
 from awaken.contracts.events import RunFinish
 from awaken.contracts.inference import ContextWindowPolicy, InferenceRequest
-from awaken.contracts.lifecycle import Cancelled, RunStatus, Stopped
+from awaken.contracts.lifecycle import Cancelled, RunStatus, Stopped, Suspended
 from awaken.contracts.loop_state import PENDING_WORK, RUN_LIFECYCLE
 from awaken.contracts.messages import user
 from awaken.contracts.model_errors import ContextOverflow
@@ -336,24 +336,29 @@ def test_a_run_with_pending_work_waits_over_a_restart_until_it_is_cleared(
         async with delivering(open_store()) as runtime:
             if way == "run":
                 result = await runtime.run("a", "send it", thread_id="t")
-                assert (result.text, result.awaits_tasks) == ("heard send it", True)
+                assert (result.text, result.status) == ("heard send it", RunStatus.WAITING)
+                # No task tells it how it goes on: whoever waits for it may stop.
+                assert (result.awaits_tasks, result.termination) == (False, Suspended())
             elif way == "stream":
                 events = [it async for it in runtime.stream("a", "send it", thread_id="t")]
-                finish = next(it for it in events if isinstance(it, RunFinish))
-                assert finish.awaits_tasks
+                finish = events[-1]
+                assert isinstance(finish, RunFinish)
+                assert not finish.awaits_tasks
                 assert (finish.result or {})["status_reason"] == "awaiting_tasks"
             else:
                 await runtime.submit("a", "send it", thread_id="t")
             record = await until_waiting(runtime)
             assert record.waiting is not None
             assert record.waiting.reason is WaitingReason.BACKGROUND_TASKS
+            assert record.awaits_message
+            assert (await runtime.wait(record.run_id)).status is RunStatus.WAITING
         async with delivering(open_store()) as runtime:
             # A message that clears nothing: it waits again, as the same run.
             again = await runtime.run("a", "where is it?", thread_id="t")
             assert (again.run_id, again.status) == (record.run_id, RunStatus.WAITING)
             if way == "submit":
-                await runtime.submit("a", "it has arrived", thread_id="t")
-                ended = await runtime.wait(record.run_id, timeout_ms=20_000)
+                receipt = await runtime.submit("a", "it has arrived", thread_id="t")
+                ended = await runtime.wait(receipt.run_id, timeout_ms=20_000)
             else:
                 ended = await runtime.run("a", "it has arrived", thread_id="t")
             assert (ended.run_id, ended.status) == (record.run_id, RunStatus.DONE)

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from .lifecycle import RunStatus
 from .record import Record
-from .runs import RunRecord, RunRequest
+from .runs import RunRecord, RunRequest, WaitingReason
 
 RECOVERY = "recovered:"
 """Begins the ids of dispatches that a store makes, to go on with a run that nobody sent again."""
@@ -131,7 +131,9 @@ class RunDispatch(Record, frozen=True, kw_only=True):
             return False
         is_own = run.run_id in (self.run_id, self.taken_by) or run.dispatch_id == self.dispatch_id
         is_for_agent = self.reader == (run.active_agent_id or run.agent_id)
-        return not (is_own or (is_for_agent and run.awaits_tasks))
+        reason = None if run.waiting is None else run.waiting.reason
+        is_for_work = reason is WaitingReason.BACKGROUND_TASKS
+        return not (is_own or (is_for_agent and is_for_work))
 
     @property
     def is_recovery(self) -> bool:

@@ -46,6 +46,15 @@ class Waiting(Record, frozen=True, kw_only=True):
     question: str | None = None
     """What whoever it waits for is asked, in the words of the other side."""
 
+    @property
+    def is_for_own_tasks(self) -> bool:
+        """Whether the run waits for nothing but its own background tasks, which tell it.
+
+        Tasks of a remote agent and work that only plugins know of are not its own: a message has
+        to tell it of them.
+        """
+        return self.reason is WaitingReason.BACKGROUND_TASKS and self.message is None
+
 
 class RunInput(Record, frozen=True, kw_only=True):
     """Which messages of the thread the run was given."""
@@ -127,13 +136,8 @@ class RunRecord(Record, frozen=True, kw_only=True):
 
     @property
     def awaits_tasks(self) -> bool:
-        """Whether it waits for nobody but its own background tasks, and goes on by itself.
-
-        Tasks of a remote agent are not its own: a message has to tell it of them.
-        """
-        waiting = self.waiting
-        is_for_tasks = waiting is not None and waiting.reason is WaitingReason.BACKGROUND_TASKS
-        return is_for_tasks and waiting is not None and waiting.message is None
+        """Whether it waits for nothing but its own background tasks, and goes on by itself."""
+        return self.waiting is not None and self.waiting.is_for_own_tasks
 
     @property
     def awaits_message(self) -> bool:

@@ -94,6 +94,8 @@ async def close_run(run: Run, termination: Termination) -> Termination:
     try:
         await run.cancels.carry_through(run.journal.settle)
         waiting = await _waiting_state(run, termination)
+        if waiting is not None and not waiting.is_for_own_tasks:
+            termination = Suspended()
         _answer_everything(run, termination, is_waiting=waiting is not None)
         if isinstance(termination, Cancelled):
             await _await_tasks(run)
@@ -121,11 +123,12 @@ async def _waiting_state(run: Run, termination: Termination) -> Waiting | None:
         )
     if not isinstance(termination, NaturalEnd):
         return None
-    # All tasks are looked at: those of which nothing is left are dropped.
-    if await tasks_to_wait_for(run) or has_pending_work(run):
-        return Waiting(
-            reason=WaitingReason.BACKGROUND_TASKS, since_dispatch_id=run.identity.dispatch_id
-        )
+    since, reason = run.identity.dispatch_id, WaitingReason.BACKGROUND_TASKS
+    if await tasks_to_wait_for(run):
+        return Waiting(reason=reason, since_dispatch_id=since)
+    if has_pending_work(run):
+        # Nothing here will tell of it: a message has to, and whoever reads may stop reading.
+        return Waiting(reason=reason, message=AWAITING_TASKS, since_dispatch_id=since)
     return None
 
 
@@ -237,7 +240,7 @@ async def _write_last(run: Run, termination: Termination, waiting: Waiting | Non
         identity=run.identity,
         result=result,
         termination=termination,
-        awaits_tasks=waiting is not None and not isinstance(termination, Suspended),
+        awaits_tasks=waiting is not None and waiting.is_for_own_tasks,
     )
     ended = None if waiting is not None else termination
     await run.cancels.carry_through(
