@@ -8,9 +8,10 @@ import asyncio
 import cProfile
 import pstats
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from statistics import median
 from typing import Any
 from unittest.mock import patch
 
@@ -27,7 +28,9 @@ ALLOWED: dict[str, dict[str, float]] = tomllib.loads(
 TURNS = 20
 WARM_TURNS = 5
 ROUNDING = 0.005
-"""A resized dict or a flushed buffer may fall into a turn: that is no change of the code."""
+"""Ids differ in length from turn to turn."""
+SLACK = 2
+"""The median of one measurement may differ from that of another by a call."""
 
 
 @tool(effect="none")
@@ -52,19 +55,26 @@ def agents() -> list[Agent]:
     ]
 
 
+async def count_usual(play: Callable[[], Awaitable[object]]) -> float:
+    """The median of the turns: a timer or the garbage collector falls into few of them."""
+    for _ in range(WARM_TURNS):
+        await play()
+    found = []
+    for _ in range(TURNS):
+        profile = cProfile.Profile()
+        profile.enable()
+        await play()
+        profile.disable()
+        found.append(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+    return median(found)
+
+
 def count_calls(agent: str) -> float:
     """Functions called in a turn on the memory store, Python's and C's."""
 
     async def measure() -> float:
         async with AgentRuntime(agents()) as runtime:
-            for _ in range(WARM_TURNS):
-                await runtime.run(agent, "hello")
-            profile = cProfile.Profile()
-            profile.enable()
-            for _ in range(TURNS):
-                await runtime.run(agent, "hello")
-            profile.disable()
-            return pstats.Stats(profile).total_calls / TURNS  # type: ignore[attr-defined]
+            return await count_usual(lambda: runtime.run(agent, "hello"))
 
     return asyncio.run(measure())
 
@@ -77,14 +87,7 @@ def count_served_calls() -> float:
         app = runtime.asgi()
         async with runtime:
             body = {"agent_id": "plain", "messages": [{"role": "user", "content": "hello"}]}
-            for _ in range(WARM_TURNS):
-                await Request(app, "POST", "/v1/runs", body=body).task
-            profile = cProfile.Profile()
-            profile.enable()
-            for _ in range(TURNS):
-                await Request(app, "POST", "/v1/runs", body=body).task
-            profile.disable()
-            return pstats.Stats(profile).total_calls / TURNS  # type: ignore[attr-defined]
+            return await count_usual(lambda: Request(app, "POST", "/v1/runs", body=body).task)
 
     return asyncio.run(measure())
 
@@ -146,7 +149,7 @@ def count_written(agent: str, folder: Path) -> tuple[float, float]:
 
 @pytest.mark.parametrize("agent", ["plain", "looks", "pays"])
 def test_a_turn_calls_no_more_functions(agent: str) -> None:
-    assert count_calls(agent) <= ALLOWED["function_calls"][agent] * (1 + ROUNDING)
+    assert count_calls(agent) <= ALLOWED["function_calls"][agent] + SLACK
 
 
 @pytest.mark.parametrize("agent", ["plain", "looks", "pays"])
@@ -157,6 +160,4 @@ def test_a_durable_turn_writes_no_more(agent: str, tmp_path: Path) -> None:
 
 
 def test_a_served_turn_calls_no_more_functions() -> None:
-    # A timer of the server may fall into a measurement, never into all of them.
-    fewest = min(count_served_calls() for _ in range(3))
-    assert fewest <= ALLOWED["function_calls"]["served"] * (1 + ROUNDING)
+    assert count_served_calls() <= ALLOWED["function_calls"]["served"] + SLACK

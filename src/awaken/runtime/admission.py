@@ -9,6 +9,7 @@ from functools import partial
 
 import msgspec
 
+from awaken.contracts.backends import check_root_request
 from awaken.contracts.budgets import RUN_LEDGER
 from awaken.contracts.errors import AwakenError, InvalidResume, ThreadBusy, VersionConflict
 from awaken.contracts.identity import present
@@ -30,7 +31,7 @@ from awaken.contracts.threads import Thread
 from awaken.contracts.transcript import Transcript
 
 from .bookmark import read_bookmark
-from .going_on import check_backend, identity_of, known_record
+from .going_on import check_continuation, identity_of, known_record
 from .inbox import Inbox
 from .journal import Journal
 from .plugin_host.input_screens import (
@@ -180,7 +181,11 @@ class Admission:
         if request.dispatch_id is None and request.frontend_tools:
             # What was queued was checked then; by now it can only be left out.
             check_frontend_tools(agent, request.frontend_tools)
-        check_backend(agent.backend.capabilities(), agent_id, request, previous)
+        capabilities = agent.backend.capabilities()
+        if previous is None:
+            check_root_request(capabilities, agent_id, request, continues=False)
+        else:
+            check_continuation(capabilities, agent_id, request, previous)
         request = _brought(request, checkout, previous, agent)
         run_id = previous.run_id if previous else await self._fresh_run_id(request, thread_id)
         unfinished = checkout.open_run

@@ -54,24 +54,21 @@ async def hears_news(run: Run, termination: Termination) -> bool:
     """Wait for news of what a run that would end has under way; False when it is released."""
     if not isinstance(termination, NaturalEnd) or not waits_in_process(run):
         return False
-    if not await _expects_news(run):
+    is_below = run.identity.origin is RunOrigin.SUBAGENT
+    if not await tasks_to_wait_for(run) and not (is_below and has_pending_work(run)):
         return False
     # Durable before the wait: whoever takes the run over must not ask the model again.
     await run.flush_record(RunStatus.RUNNING)
     while not await _has_news(run):
-        if run.ending is not None or not await _expects_news(run):
+        has_tasks = bool(await tasks_to_wait_for(run))
+        # A sub-agent is also told of other work, by messages.
+        if run.ending is not None or not (has_tasks or (is_below and has_pending_work(run))):
             return False
         if not await run.inbox.bell.wait(LOOK_S):
             run.has_input = True
     run.verdict = None
     await run.flush_record(RunStatus.RUNNING)
     return True
-
-
-async def _expects_news(run: Run) -> bool:
-    """Whether a task will be heard of here; a sub-agent is also told of other work by messages."""
-    is_below = run.identity.origin is RunOrigin.SUBAGENT
-    return bool(await tasks_to_wait_for(run)) or (is_below and has_pending_work(run))
 
 
 def has_pending_work(run: Run) -> bool:

@@ -24,6 +24,7 @@ from awaken.contracts.lifecycle import (
 )
 from awaken.contracts.loop_state import (
     BACKEND_OUTPUT,
+    PENDING_WORK,
     RUN_LIFECYCLE,
     STOP_STATS,
     CompleteStep,
@@ -37,7 +38,7 @@ from awaken.contracts.runs import Waiting, WaitingReason
 from awaken.contracts.storage import CancelWanted, OutboxEntry
 from awaken.contracts.tasks import BACKGROUND_TASKS
 
-from .awaiting import has_pending_work, see_tasks_end, tasks_to_wait_for
+from .awaiting import see_tasks_end, tasks_to_wait_for
 from .bookmark import RemoteEnd
 from .contexts import phase_context
 from .orders import orders_at_end, orders_at_rest
@@ -126,7 +127,7 @@ async def _waiting_state(run: Run, termination: Termination) -> Waiting | None:
     since, reason = run.identity.dispatch_id, WaitingReason.BACKGROUND_TASKS
     if await tasks_to_wait_for(run):
         return Waiting(reason=reason, since_dispatch_id=since)
-    if has_pending_work(run):
+    if run.state.get(PENDING_WORK).has_pending:
         # Nothing here will tell of it: a message has to, and whoever reads may stop reading.
         return Waiting(reason=reason, message=AWAITING_TASKS, since_dispatch_id=since)
     return None

@@ -120,7 +120,12 @@ class Execution:
         await self.active.brief_over(thread_id)
         active = self.active.reserve(thread_id, is_brief=request.is_quiet)
         try:
-            run = await self._prepared(request, active.thread_id)
+            try:
+                run = await self.admission.prepare(request, active.thread_id)
+            except CannotGoOn:
+                if request.continue_run_id:
+                    raise
+                run = await self._prepare_instead(request, active.thread_id)
             run.children = self.children
             if lease is None and self.leases is not None:
                 lease = self.leases.open(active.thread_id)
@@ -132,13 +137,8 @@ class Execution:
             raise
         return active, run
 
-    async def _prepared(self, request: RunRequest, thread_id: str) -> Run:
-        """The run of a request; one that waits and cannot go on gives way to a new message."""
-        try:
-            return await self.admission.prepare(request, thread_id)
-        except CannotGoOn:
-            if request.continue_run_id:
-                raise
+    async def _prepare_instead(self, request: RunRequest, thread_id: str) -> Run:
+        """Prepare a new run; the one that waits and cannot go on gives way to it."""
         try:
             await self.endings.end(thread_id, SUPERSEDED)
         except ThreadClaimed as error:

@@ -19,25 +19,22 @@ class CannotGoOn(UnsupportedFeature):
     run_id: str
 
 
-def check_backend(
-    capabilities: BackendCapabilities,
-    agent_id: str,
-    request: RunRequest,
-    previous: RunRecord | None,
+def check_continuation(
+    capabilities: BackendCapabilities, agent_id: str, request: RunRequest, previous: RunRecord
 ) -> None:
-    """Refuse a request that the agent's backend cannot serve.
+    """Refuse a request to go on that the agent's backend cannot serve.
 
     Raises:
         UnsupportedFeature: Naming everything that is missing.
         CannotGoOn: Nothing is missing but that the run can go on, and a new one could begin.
     """
     # A run that is recovered needs nothing of its backend that it did not need before.
-    continues = previous is not None and previous.status is not RunStatus.RUNNING
+    continues = previous.status is not RunStatus.RUNNING
     try:
         check_root_request(capabilities, agent_id, request, continues=continues)
     except UnsupportedFeature as error:
         is_message = bool(request.messages) and not request.is_quiet
-        if previous is None or error.features != "continuation" or not is_message:
+        if error.features != "continuation" or not is_message:
             raise
         features, run_id = error.features, previous.run_id
         raise CannotGoOn(agent_id=agent_id, features=features, run_id=run_id) from None
