@@ -27,9 +27,8 @@ from awaken.transport.routes import ApiRoute
 from .native_client import talking
 
 REQUESTS_MIN = 4_000
-SLOWEST_S = 2.0
-"""How long a request may compute: a second of its own, and as much for those that are answered at
-the same time. How long it waits for a processor says nothing about it."""
+SLOWEST_S = 1.0
+"""How long a request may compute. How long it waits for a processor says nothing about it."""
 THREADS = ("t", "t2")
 PARALLEL = 8
 FOREIGN = ("/v1/mcp", "/mcp")
@@ -238,6 +237,7 @@ def test_no_request_is_the_servers_fault_or_slow_or_answered_with_an_inside_view
     store: str, every: int, tmp_path: Path
 ) -> None:
     counts: Counter[int] = Counter()
+    slow: list[Request] = []
 
     async def main() -> None:
         runtime = talking(store=None if store == "memory" else f"sqlite:///{tmp_path}/a.db")
@@ -264,10 +264,16 @@ def test_no_request_is_the_servers_fault_or_slow_or_answered_with_an_inside_view
                     answer = await asked(app, request)
                     counts[answer.status] += 1
                     check(request, answer)
+                    if answer.took_s >= SLOWEST_S:
+                        slow.append(request)
 
             async with asyncio.TaskGroup() as group:
                 for _ in range(PARALLEL):
                     group.create_task(work())
+            for request in slow:
+                # Others were answered at the same time: what it takes shows when it is alone.
+                took_s = (await asked(app, request)).took_s
+                assert took_s < SLOWEST_S, (request, took_s)
         finally:
             await app.close()
 
@@ -457,7 +463,6 @@ def check(request: Request, answer: Answer) -> None:
         f"{request.method} {request.path}?{request.query} {request.headers} {request.body[:80]!r}"
     )
     assert 100 <= answer.status < 500, (told, answer.status, answer.body[:500])
-    assert answer.took_s < SLOWEST_S, (told, answer.took_s)
     for inside in (b"Traceback", b'File "', b"site-packages", b"awaken/"):
         assert inside not in answer.body, (told, answer.body[:500])
     kind = answer.headers.get("content-type", "")
