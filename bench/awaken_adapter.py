@@ -10,12 +10,12 @@ from collections.abc import AsyncGenerator
 import msgspec
 
 from awaken import Agent, AgentRuntime, Message, tool
-from awaken.contracts.content import Text
-from awaken.contracts.deltas import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import InferenceRequest, ModelEvent, Stop, StopReason
-from awaken.contracts.messages import Role, ToolCall, assistant, tool_answer, user
-from awaken.contracts.models import ProviderSpec
-from awaken.contracts.storage import Commit
+from awaken.contracts.messages.content import Text
+from awaken.contracts.messages.deltas import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.messages.message import Role, ToolCall, assistant, tool_answer, user
+from awaken.contracts.models.inference import InferenceRequest, ModelEvent, Stop, StopReason
+from awaken.contracts.models.model_specs import ProviderSpec
+from awaken.contracts.storage.store import Commit
 from common import SYSTEM, TOOLS, Adapter, stream_turn
 
 

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from awaken.contracts.deltas import TextDelta
-from awaken.contracts.inference import InferenceRequest, ModelTool
-from awaken.contracts.messages import Message, ToolCall, assistant, tool_answer, user
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.messages.message import Message, ToolCall, assistant, tool_answer, user
+from awaken.contracts.models.inference import InferenceRequest, ModelTool
 from awaken.outbound.sse import SseDecoder
 from awaken.testing.model_server import Said, stream_of
 

@@ -20,11 +20,11 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from awaken import Agent, AgentRuntime, Message, ToolContext, tool
-from awaken.contracts.deltas import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import InferenceRequest, ModelEvent, Stop, StopReason
-from awaken.contracts.messages import Role, user
-from awaken.contracts.storage import Commit
-from awaken.contracts.suspension import SuspendTicket
+from awaken.contracts.messages.deltas import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.messages.message import Role, user
+from awaken.contracts.models.inference import InferenceRequest, ModelEvent, Stop, StopReason
+from awaken.contracts.storage.store import Commit
+from awaken.contracts.suspension.tickets import SuspendTicket
 
 LONG = 2000
 

@@ -33,10 +33,10 @@ from typing import Any, NamedTuple
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
 from awaken.authoring.schema_tools import SchemaTool
-from awaken.contracts.deltas import TextDelta
-from awaken.contracts.inference import InferenceRequest, Stop, StopReason
-from awaken.contracts.plugins import Plugin
-from awaken.contracts.tools import Tool, ToolDescriptor
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.models.inference import InferenceRequest, Stop, StopReason
+from awaken.contracts.plugins.plugin import Plugin
+from awaken.contracts.tools.tool import Tool, ToolDescriptor
 from stats import median, quantile
 
 TOOLS, SKILLS, RULES = 1_000, 500, 1_000

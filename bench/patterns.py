@@ -13,7 +13,14 @@ import time
 import tracemalloc
 from collections.abc import Callable
 
-from awaken.patterns import Call, PatternError, PatternIndex, ToolPattern, call_of, parse_pattern
+from awaken.patterns import (
+    PatternCall,
+    PatternError,
+    PatternIndex,
+    ToolPattern,
+    call_of,
+    parse_pattern,
+)
 
 TOOLS = [f"mcp__server{n % 20}__tool{n}" for n in range(100)]
 WORDS = ["git", "npm", "pip", "curl", "rm", "ls", "cat", "make", "docker", "helm", "ssh", "psql"]
@@ -62,7 +69,7 @@ def matching(name: str, make: Callable[[int], str], args: argparse.Namespace) ->
     tracemalloc.stop()
     calls = [(random.choice(TOOLS), arguments()) for _ in range(args.calls)]
 
-    def ask(question: Callable[[Call], list[int]]) -> float:
+    def ask(question: Callable[[PatternCall], list[int]]) -> float:
         def once() -> None:
             for tool_id, given in calls:
                 question(call_of(tool_id, given))

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.deltas import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import InferenceRequest, ModelEvent, Stop, StopReason
+from awaken.contracts.messages.deltas import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.models.inference import InferenceRequest, ModelEvent, Stop, StopReason
 
 Once = Callable[[int], Awaitable[None]]
 AT_ONCE = 32

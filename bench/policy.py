@@ -13,16 +13,16 @@ from types import SimpleNamespace
 from typing import Any
 
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.plugins import BeforeInferenceContext
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.state import Snapshot
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.plugins.plugin import BeforeInferenceContext
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.state.keys import Snapshot
+from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.extensions.permission import PermissionConfig, PermissionPlugin, RuleConfig
 from awaken.extensions.permission.checking import compiled
-from awaken.extensions.permission.gate import Prepared, hide_denied_tools
+from awaken.extensions.permission.gate import PreparedPolicy, hide_denied_tools
 from awaken.extensions.permission.policy import PastCall, policy_diff
 from awaken.extensions.permission.rules import decide
-from awaken.extensions.permission.standing import Standing
+from awaken.extensions.permission.standing import RememberedRules
 from awaken.patterns import call_of
 
 CALLS, RULES, TOOLS = 10_000, 1_000, 1_000
@@ -90,7 +90,7 @@ def diff_ms(count: int) -> float:
     return best_ms(lambda: policy_diff(compiled(old).rules, compiled(new).rules, past))
 
 
-def prepared() -> Prepared:
+def prepared() -> PreparedPolicy:
     open_schema: dict[str, Any] = {"type": "object"}
     tools = {
         f"tool_{it}": ToolDescriptor(id=f"tool_{it}", parameters=open_schema) for it in range(TOOLS)
@@ -101,9 +101,9 @@ def prepared() -> Prepared:
     return PermissionPlugin().prepare(spec, tools)
 
 
-def step_ms(made: Prepared) -> float:
+def step_ms(made: PreparedPolicy) -> float:
     """What one step pays for hiding tools."""
-    standing = Standing()
+    standing = RememberedRules()
     context = BeforeInferenceContext(
         snapshot=Snapshot(0, {}),
         agent=AgentSpec(id="a", model_id="m"),

@@ -31,11 +31,6 @@ from awaken.bootstrap.decisions import DecisionOptions
 from awaken.bootstrap.known_providers import ADAPTERS, KNOWN_PROVIDERS
 from awaken.bootstrap.requests import DeliveryOptions, RunOptions
 from awaken.cli.main import app
-from awaken.contracts import loop_state
-from awaken.contracts.budgets import Budget
-from awaken.contracts.context_state import CompactionConfig
-from awaken.contracts.deltas import ReasoningDelta, TextDelta
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import (
     LIVE_EVENTS,
@@ -44,9 +39,11 @@ from awaken.contracts.events import (
     MessagesSnapshot,
     StateDelta,
 )
-from awaken.contracts.inference import ContextWindowPolicy, InferenceOverride, TokenUsage
-from awaken.contracts.model_errors import AllModelsUnavailable, ModelError
-from awaken.contracts.models import (
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
+from awaken.contracts.models.budgets import Budget
+from awaken.contracts.models.errors import AllModelsUnavailable, ModelError
+from awaken.contracts.models.inference import ContextWindowPolicy, InferenceOverride, TokenUsage
+from awaken.contracts.models.model_specs import (
     ModelPool,
     ModelPrices,
     ModelSpec,
@@ -54,12 +51,15 @@ from awaken.contracts.models import (
     ProviderSpec,
     RetryPolicy,
 )
-from awaken.contracts.runs import RunRequest, RunResult
-from awaken.contracts.specs import AgentSpec, RemoteEndpoint, StopCondition
-from awaken.contracts.state import ScheduledActionSpec, StateKey
-from awaken.contracts.suspension import ToolCallResume
-from awaken.contracts.tool_context import ToolContext, ToolState
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.plugins import loop_state
+from awaken.contracts.runs.records import RunRequest, RunResult
+from awaken.contracts.specs.agents import AgentSpec, RemoteEndpoint, StopCondition
+from awaken.contracts.state.context_state import CompactionConfig
+from awaken.contracts.state.keys import ScheduledActionSpec, StateKey
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.suspension.tickets import ToolCallResume
+from awaken.contracts.tools.context import ToolContext, ToolState
+from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.extensions.deferred_tools.config import DeferredToolsConfig, DiscountedBeta, LoadRule
 from awaken.extensions.generative_ui.config import (
     GenerativeUiConfig,
@@ -93,16 +93,16 @@ from awaken.providers.anthropic.codec import AnthropicOptions
 from awaken.providers.gemini.codec import GeminiOptions
 from awaken.providers.openai_chat.encode import ChatOptions
 from awaken.providers.openai_responses.encode import ResponsesOptions
-from awaken.runtime.breaker import BreakerPolicy
-from awaken.runtime.handles import RunHandle
+from awaken.runtime.admission.handles import RunHandle
 from awaken.runtime.limits import Limits
+from awaken.runtime.model_health.breaker import BreakerPolicy
 from awaken.server.auth import LOCAL
 from awaken.server.config import JwtConfig, RateLimit, ServerConfig, ServerLimits, TokenSpec
 from awaken.server.observations import Observations
 from awaken.server.tool_labels import ToolLabels
 from awaken.services.remembered import RememberedAnswers
 from awaken.transport.problems import _STATUSES as STATUSES
-from awaken.transport.routes import ApiRoute, Call
+from awaken.transport.routes import ApiRoute, RouteCall
 
 REFERENCE = Path(__file__).parent / "reference"
 
@@ -687,7 +687,7 @@ async def _exposition() -> str:
     async with AgentRuntime() as runtime:
         app = runtime.asgi()
         (route,) = (it for it in app.routes if it.path == "/metrics")
-        call = Call(view=runtime.view("docs"), principal=LOCAL, path={}, headers={})
+        call = RouteCall(view=runtime.view("docs"), principal=LOCAL, path={}, headers={})
         reply: Any = await route.handle(call)
         return str(reply.body.decode())
 

@@ -8,8 +8,8 @@ While a run waits it holds no task: it is a record in the store.
 import asyncio
 
 from awaken import Agent, AgentRuntime, Plugin, PluginRegistrar, ToolContext, tool
-from awaken.contracts.plugins import GateDecision, Suspend, ToolGateContext
-from awaken.contracts.suspension import Asks, SuspendTicket, Suspension
+from awaken.contracts.plugins.plugin import GateDecision, Suspend, ToolGateContext
+from awaken.contracts.suspension.tickets import Asks, SuspendTicket, Suspension
 from awaken.testing import ScriptedModel, ToolCalls
 
 files = {"draft.txt", "notes.txt"}

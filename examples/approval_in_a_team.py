@@ -7,7 +7,7 @@ anything; once it is answered, the treasurer goes on, and then the assistant, by
 import asyncio
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.suspension import Asks, SuspendTicket
+from awaken.contracts.suspension.tickets import Asks, SuspendTicket
 from awaken.testing import ScriptedModel, ToolCalls
 
 paid: list[str] = []

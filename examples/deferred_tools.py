@@ -7,7 +7,7 @@ and does not call leaves the requests again.
 import asyncio
 
 from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.tools import Tool
+from awaken.contracts.tools.tool import Tool
 from awaken.extensions.deferred_tools import DeferredToolsPlugin
 from awaken.testing import ScriptedModel, ToolCalls
 

@@ -20,10 +20,10 @@ from awaken import (
     ToolResult,
     tool,
 )
-from awaken.contracts.context_messages import suffix_context
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.loop_state import ADD_CONTEXT_MESSAGE
-from awaken.contracts.plugins import (
+from awaken.contracts.messages.context_messages import suffix_context
+from awaken.contracts.plugins.loop_state import ADD_CONTEXT_MESSAGE
+from awaken.contracts.plugins.plugin import (
     BeforeInferenceContext,
     BeforeToolExecuteContext,
     ConfigSection,

@@ -7,7 +7,7 @@ researcher found comes into its conversation as soon as it is there, exactly onc
 import asyncio
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.inference import InferenceRequest
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.testing import ScriptedModel, ToolCalls
 

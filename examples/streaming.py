@@ -7,7 +7,6 @@ are not live-only can be read again from the log.
 import asyncio
 
 from awaken import Agent, AgentEvent, AgentRuntime, ToolContext, tool
-from awaken.contracts.deltas import TextDelta
 from awaken.contracts.events import (
     ActivitySnapshot,
     RunFinish,
@@ -17,6 +16,7 @@ from awaken.contracts.events import (
     decode_event,
     encode_event,
 )
+from awaken.contracts.messages.deltas import TextDelta
 from awaken.testing import Chunks, ScriptedModel, ToolCalls
 
 

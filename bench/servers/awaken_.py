@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.deltas import TextDelta
-from awaken.contracts.inference import InferenceRequest, ModelEvent, Stop, StopReason
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.models.inference import InferenceRequest, ModelEvent, Stop, StopReason
 from awaken.server.config import ServerConfig, ServerLimits
 from awaken_adapter import HarnessModel
 from common import SYSTEM, TOOLS

@@ -12,19 +12,20 @@ if TYPE_CHECKING:
     from awaken.authoring.functions import tool
     from awaken.authoring.resolvers import AgentResolver
     from awaken.bootstrap.agent_runtime import AgentRuntime
-    from awaken.contracts.budgets import Budget
     from awaken.contracts.errors import AwakenError, RunFailed
     from awaken.contracts.events import AgentEvent
-    from awaken.contracts.messages import Message
-    from awaken.contracts.models import ModelPool, ModelSpec, PoolMember, ProviderSpec
     from awaken.contracts.phases import Phase
-    from awaken.contracts.plugins import Plugin, PluginRegistrar
-    from awaken.contracts.remote_registries import RemoteRegistry
-    from awaken.contracts.runs import RunRequest, RunResult
-    from awaken.contracts.specs import AgentSpec, RemoteEndpoint
-    from awaken.contracts.state import StateCommand, StateKey
-    from awaken.contracts.tool_context import ToolContext
     from awaken.contracts.tool_results import ToolResult
+
+    from .contracts.messages.message import Message
+    from .contracts.models.budgets import Budget
+    from .contracts.models.model_specs import ModelPool, ModelSpec, PoolMember, ProviderSpec
+    from .contracts.plugins.plugin import Plugin, PluginRegistrar
+    from .contracts.runs.records import RunRequest, RunResult
+    from .contracts.specs.agents import AgentSpec, RemoteEndpoint
+    from .contracts.specs.remote_registries import RemoteRegistry
+    from .contracts.state.keys import StateCommand, StateKey
+    from .contracts.tools.context import ToolContext
 
 __all__ = [
     "Agent",
@@ -60,25 +61,25 @@ _HOMES = {
     "AgentEvent": "awaken.contracts.events",
     "AgentResolver": "awaken.authoring.resolvers",
     "AgentRuntime": "awaken.bootstrap.agent_runtime",
-    "AgentSpec": "awaken.contracts.specs",
+    "AgentSpec": "awaken.contracts.specs.agents",
     "AwakenError": "awaken.contracts.errors",
-    "Budget": "awaken.contracts.budgets",
-    "Message": "awaken.contracts.messages",
-    "ModelPool": "awaken.contracts.models",
-    "ModelSpec": "awaken.contracts.models",
+    "Budget": "awaken.contracts.models.budgets",
+    "Message": "awaken.contracts.messages.message",
+    "ModelPool": "awaken.contracts.models.model_specs",
+    "ModelSpec": "awaken.contracts.models.model_specs",
     "Phase": "awaken.contracts.phases",
-    "Plugin": "awaken.contracts.plugins",
-    "PluginRegistrar": "awaken.contracts.plugins",
-    "PoolMember": "awaken.contracts.models",
-    "ProviderSpec": "awaken.contracts.models",
-    "RemoteEndpoint": "awaken.contracts.specs",
-    "RemoteRegistry": "awaken.contracts.remote_registries",
+    "Plugin": "awaken.contracts.plugins.plugin",
+    "PluginRegistrar": "awaken.contracts.plugins.plugin",
+    "PoolMember": "awaken.contracts.models.model_specs",
+    "ProviderSpec": "awaken.contracts.models.model_specs",
+    "RemoteEndpoint": "awaken.contracts.specs.agents",
+    "RemoteRegistry": "awaken.contracts.specs.remote_registries",
     "RunFailed": "awaken.contracts.errors",
-    "RunRequest": "awaken.contracts.runs",
-    "RunResult": "awaken.contracts.runs",
-    "StateCommand": "awaken.contracts.state",
-    "StateKey": "awaken.contracts.state",
-    "ToolContext": "awaken.contracts.tool_context",
+    "RunRequest": "awaken.contracts.runs.records",
+    "RunResult": "awaken.contracts.runs.records",
+    "StateCommand": "awaken.contracts.state.keys",
+    "StateKey": "awaken.contracts.state.keys",
+    "ToolContext": "awaken.contracts.tools.context",
     "ToolResult": "awaken.contracts.tool_results",
     "tool": "awaken.authoring.functions",
 }

@@ -28,10 +28,10 @@ from awaken import (
 from awaken.authoring.agents import Agent
 from awaken.cli.main import app
 from awaken.contracts.events import decode_event, encode_event
-from awaken.contracts.loop_state import LOOP_KEYS
-from awaken.contracts.tool_context import ToolState
-from awaken.contracts.tools import ToolDescriptor
-from awaken.runtime.handles import RunHandle
+from awaken.contracts.plugins.loop_state import LOOP_KEYS
+from awaken.contracts.tools.context import ToolState
+from awaken.contracts.tools.tool import ToolDescriptor
+from awaken.runtime.admission.handles import RunHandle
 from awaken.runtime.limits import Limits
 
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,8 @@ import pytest
 import awaken
 import awaken.extensions.background
 import awaken.testing
-from awaken.contracts.mailbox import MailboxStore
-from awaken.contracts.storage import CommitStore, EventStore, RunStore, ThreadStore
+from awaken.contracts.storage.mailbox import MailboxStore
+from awaken.contracts.storage.store import CommitStore, EventStore, RunStore, ThreadStore
 
 ROOT_NAMES = [
     "Agent",

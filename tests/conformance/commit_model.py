@@ -8,11 +8,11 @@ from awaken.contracts.lifecycle import (
     RunStatus,
     TicketStatus,
 )
-from awaken.contracts.messages import Message, Role
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.state import StoredValue
-from awaken.contracts.storage import Commit
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.messages.message import Message, Role
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.state.keys import StoredValue
+from awaken.contracts.storage.store import Commit
+from awaken.contracts.suspension.tickets import Ticket
 
 OPEN_TICKETS = (TicketStatus.OPEN, TicketStatus.DECIDED)
 

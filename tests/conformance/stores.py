@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from hypothesis import HealthCheck, settings
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.store import Store
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sql.session import Moment
 from awaken.stores.sqlite import SqliteStore

@@ -21,8 +21,6 @@ from hypothesis.stateful import (
 )
 from stores import STORES, NamedStore, Subject, name_of
 
-from awaken.contracts.deltas import TextDelta
-from awaken.contracts.dispatch import Claim, Release
 from awaken.contracts.errors import (
     AwakenError,
     IdempotencyConflict,
@@ -34,12 +32,14 @@ from awaken.contracts.lifecycle import (
     RunStatus,
     TicketStatus,
 )
-from awaken.contracts.messages import Message, Role, ToolCall
-from awaken.contracts.queries import LIMIT_MAX, MessageQuery
-from awaken.contracts.runs import RunRecord, Waiting, WaitingReason
-from awaken.contracts.state import StoredValue
-from awaken.contracts.storage import Commit
-from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.messages.message import Message, Role, ToolCall
+from awaken.contracts.runs.records import RunRecord, Waiting, WaitingReason
+from awaken.contracts.state.keys import StoredValue
+from awaken.contracts.storage.dispatch import Claim, Release
+from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery
+from awaken.contracts.storage.store import Commit
+from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.testing.store_conformance.writing import everything
 
 THREADS = ("thread-a", "thread-b")

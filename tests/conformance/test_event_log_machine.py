@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from stores import STORES, NamedStore, Subject, name_of
 
-from awaken.contracts.deltas import TextDelta
 from awaken.contracts.errors import CursorExpired, VersionConflict
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Commit, OutboxEntry
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.store import Commit, OutboxEntry
 
 THREADS = ("thread-a", "thread-b")
 SIZE_MAX = 4

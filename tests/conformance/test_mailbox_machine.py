@@ -21,12 +21,12 @@ from mailbox_model import (
 )
 from stores import STORES, NamedStore, Subject, name_of
 
-from awaken.contracts.dispatch import Claim, DispatchStatus, InputMode, Release, RunDispatch
 from awaken.contracts.errors import AwakenError, LeaseLost
 from awaken.contracts.lifecycle import Cancelled, RunStatus
-from awaken.contracts.queries import LIMIT_MAX, DispatchQuery
-from awaken.contracts.runs import RunRecord, Waiting, WaitingReason
-from awaken.contracts.storage import CancelWanted, Commit
+from awaken.contracts.runs.records import RunRecord, Waiting, WaitingReason
+from awaken.contracts.storage.dispatch import Claim, DispatchStatus, InputMode, Release, RunDispatch
+from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery
+from awaken.contracts.storage.store import CancelWanted, Commit
 
 threads = st.sampled_from(("a", "b", "c"))
 numbers = st.integers(0, 200)

@@ -5,9 +5,9 @@ import asyncio
 import msgspec
 import pytest
 
-from awaken.contracts.dispatch import Claim
 from awaken.contracts.errors import IdempotencyConflict
-from awaken.contracts.storage import Commit, Store
+from awaken.contracts.storage.dispatch import Claim
+from awaken.contracts.storage.store import Commit, Store
 from awaken.stores.memory import MemoryProfileStore, MemoryStore
 from awaken.testing import FakeClock
 from awaken.testing.store_conformance import (

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from stores import STORES, NamedStore, Subject, name_of
 
-from awaken.contracts.dispatch import Claim, Release, RunDispatch
 from awaken.contracts.errors import AlreadyDecided, AwakenError
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus, TicketStatus
-from awaken.contracts.messages import Message, Role, ToolCall
-from awaken.contracts.runs import RunRecord, Waiting, WaitingReason
-from awaken.contracts.storage import Commit
-from awaken.contracts.suspension import SUPERSEDED, Ticket, ToolCallResume
+from awaken.contracts.messages.message import Message, Role, ToolCall
+from awaken.contracts.runs.records import RunRecord, Waiting, WaitingReason
+from awaken.contracts.storage.dispatch import Claim, Release, RunDispatch
+from awaken.contracts.storage.store import Commit
+from awaken.contracts.suspension.tickets import SUPERSEDED, Ticket, ToolCallResume
 from awaken.testing.store_conformance.writing import everything
 
 THREADS = ("thread-a", "thread-b")

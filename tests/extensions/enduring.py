@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.store import Store
 from awaken.mailbox.config import MailboxConfig
 
 NewStore = Callable[[], Store]

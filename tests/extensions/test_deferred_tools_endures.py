@@ -5,9 +5,9 @@ from collections.abc import Coroutine
 from typing import Any
 
 from awaken import Agent, ToolContext, tool
-from awaken.contracts.profile import agent_type_scope
-from awaken.contracts.suspension import SuspendTicket
-from awaken.contracts.tools import Tool
+from awaken.contracts.state.profile import agent_type_scope
+from awaken.contracts.suspension.tickets import SuspendTicket
+from awaken.contracts.tools.tool import Tool
 from awaken.extensions.deferred_tools import DeferredToolsPlugin
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.testing import ScriptedModel, ToolCalls

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.inference import InferenceRequest
 from awaken.contracts.lifecycle import NaturalEnd, Suspended
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.extensions.generative_ui import GenerativeUiPlugin
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.testing import Chunks, ScriptedModel, ToolCalls

@@ -11,7 +11,7 @@ from tests.resting import resting
 from awaken import Agent, AgentRuntime
 from awaken.contracts.errors import PluginFailed
 from awaken.contracts.lifecycle import Blocked
-from awaken.contracts.runs import RunResult
+from awaken.contracts.runs.records import RunResult
 from awaken.extensions.guardrails import GuardrailsPlugin
 from awaken.extensions.guardrails.reviews import REVIEW
 from awaken.extensions.handoff import HandoffPlugin

@@ -22,11 +22,11 @@ from awaken import (
     ToolContext,
     tool,
 )
-from awaken.contracts.permissions import TOOL_GRANTS, ToolGrant
 from awaken.contracts.phases import Phase
-from awaken.contracts.queries import MessageQuery, ThreadQuery
+from awaken.contracts.storage.queries import MessageQuery, ThreadQuery
+from awaken.contracts.suspension.permissions import TOOL_GRANTS, ToolGrant
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools import ToolDescriptor, ToolOutput
+from awaken.contracts.tools.tool import ToolDescriptor, ToolOutput
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.mcp import McpPlugin

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from awaken import Agent
-from awaken.contracts.runs import RunResult
+from awaken.contracts.runs.records import RunResult
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.mcp import McpPlugin, McpServer
 from awaken.testing import ScriptedModel, ToolCalls, assert_valid_transcript

@@ -10,9 +10,9 @@ import pytest
 from awaken import Agent, AgentRuntime, tool
 from awaken.contracts.errors import AwakenError, StoreUnavailable
 from awaken.contracts.lifecycle import NaturalEnd, Suspended
-from awaken.contracts.profile import GLOBAL_SCOPE
-from awaken.contracts.remembered import SHARED_ANSWERS, THREAD_ANSWERS
-from awaken.contracts.runs import RunResult
+from awaken.contracts.runs.records import RunResult
+from awaken.contracts.state.profile import GLOBAL_SCOPE
+from awaken.contracts.suspension.remembered import SHARED_ANSWERS, THREAD_ANSWERS
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.permission import PermissionPlugin
 from awaken.mailbox.config import MailboxConfig

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from awaken import Agent, ToolContext, tool
-from awaken.contracts.suspension import SuspendTicket
+from awaken.contracts.suspension.tickets import SuspendTicket
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.reminder import ReminderPlugin
 from awaken.testing import ScriptedModel, ToolCalls

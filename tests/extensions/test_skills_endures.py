@@ -8,10 +8,10 @@ from typing import Any
 
 from awaken import Agent, AgentRuntime, Plugin, PluginRegistrar, ToolContext, tool
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages import Role
-from awaken.contracts.permissions import TOOL_GRANTS
+from awaken.contracts.messages.message import Role
 from awaken.contracts.phases import Phase
-from awaken.contracts.suspension import SuspendTicket
+from awaken.contracts.suspension.permissions import TOOL_GRANTS
+from awaken.contracts.suspension.tickets import SuspendTicket
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.permission import PermissionPlugin
 from awaken.extensions.skills import SkillsPlugin

@@ -18,8 +18,8 @@ from write_golden import CONFIG, GOLDEN, MOMENT, PATIENCE_S, copy, load_app, of_
 from awaken import AgentRuntime, __version__
 from awaken.buses.memory import MemoryBus
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.storage import Store
-from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
+from awaken.contracts.storage.store import Store
+from awaken.contracts.suspension.tickets import DecisionAction, Ticket, ToolCallResume
 from awaken.mailbox.mailbox import Mailbox
 from awaken.stores.sqlite.store import SqliteStore
 from awaken.testing import FakeClock, SequentialIds

@@ -18,8 +18,8 @@ from unittest.mock import patch
 
 from awaken import AgentRuntime, RunRequest, __version__
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.messages import user
-from awaken.contracts.storage import Store, ToolRecordStatus
+from awaken.contracts.messages.message import user
+from awaken.contracts.storage.store import Store, ToolRecordStatus
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.mailbox import Mailbox
 from awaken.stores.sql.session import Moment

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from yarl import URL
 
 from awaken import Agent, AgentRuntime, RunResult
-from awaken.contracts.inference import InferenceRequest
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.contracts.secrets import RedactedString
 from awaken.extensions.mcp import (
     ClientCredentials,

@@ -14,7 +14,7 @@ import pytest
 
 from awaken import Agent, AgentRuntime
 from awaken.contracts.events import ActivitySnapshot, ToolCallDone
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.suspension.tickets import Ticket
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.extensions.mcp import Http, McpPlugin, McpServer, Root, ServerState, Stdio
 from awaken.extensions.skills import SkillsPlugin

@@ -10,9 +10,9 @@ from typing import Any
 from tests.server.serving import serving
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.deltas import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import InferenceRequest, ModelEvent, Stop, StopReason
-from awaken.contracts.messages import Role
+from awaken.contracts.messages.deltas import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.inference import InferenceRequest, ModelEvent, Stop, StopReason
 
 HERE = Path(__file__).parent
 PYTHON = HERE.parents[1] / ".venv-clients" / "bin" / "python"

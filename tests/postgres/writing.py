@@ -4,7 +4,7 @@ import asyncio
 import sys
 
 from awaken.contracts.errors import VersionConflict
-from awaken.contracts.storage import Commit, Store
+from awaken.contracts.storage.store import Commit, Store
 from awaken.stores.postgres import PostgresStore
 from awaken.testing.store_conformance.writing import said
 

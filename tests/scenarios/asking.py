@@ -5,9 +5,9 @@ from typing import Any
 
 from awaken import ToolContext, tool
 from awaken.contracts.events import AgentEvent
-from awaken.contracts.messages import Role
-from awaken.contracts.plugins import Suspend, ToolGateContext
-from awaken.contracts.suspension import ResumeMode, SuspendTicket, Suspension
+from awaken.contracts.messages.message import Role
+from awaken.contracts.plugins.plugin import Suspend, ToolGateContext
+from awaken.contracts.suspension.tickets import ResumeMode, SuspendTicket, Suspension
 
 from .worlds import Gate, Story, WatchedStore, World
 

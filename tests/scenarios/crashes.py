@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.dispatch import Claim, InputMode, RunDispatch
 from awaken.contracts.events import AgentEvent, ToolCallDone
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.messages import Message, Role, user
-from awaken.contracts.runs import RunRecord, RunRequest, RunResult
-from awaken.contracts.storage import Commit, CommitReceipt
-from awaken.contracts.stream_recovery import INTERRUPTED_PROMPT
+from awaken.contracts.messages.message import Message, Role, user
+from awaken.contracts.models.inference import InferenceRequest
+from awaken.contracts.models.stream_recovery import INTERRUPTED_PROMPT
+from awaken.contracts.runs.records import RunRecord, RunRequest, RunResult
+from awaken.contracts.storage.dispatch import Claim, InputMode, RunDispatch
+from awaken.contracts.storage.store import Commit, CommitReceipt
 from awaken.runtime.engine import RunEngine
-from awaken.runtime.leases import Lease, LeaseHolder
+from awaken.runtime.journal.leases import Lease, LeaseHolder
 from awaken.runtime.limits import Limits
 from awaken.stores.memory import MemoryStore
 from awaken.testing import LoopClock, ScriptedModel, assert_valid_transcript

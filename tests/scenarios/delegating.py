@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages import Role
-from awaken.contracts.queries import RunQuery
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.suspension import SuspendTicket, Ticket
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.queries import RunQuery
+from awaken.contracts.suspension.tickets import SuspendTicket, Ticket
 from awaken.mailbox.config import MailboxConfig
 from awaken.testing import ScriptedModel, ToolCalls
 

@@ -10,7 +10,7 @@ import pytest
 
 from awaken import AgentRuntime
 from awaken.contracts.errors import AwakenError, StoreUnavailable
-from awaken.contracts.storage import Commit
+from awaken.contracts.storage.store import Commit
 from awaken.mailbox.config import MailboxConfig
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore

@@ -12,22 +12,22 @@ from typing import Any
 from awaken import Agent
 from awaken.bootstrap.registries import registry_set
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.bus import Bus
 from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.dispatch import Claim, LeaseNews, RunDispatch
 from awaken.contracts.errors import StoreUnavailable
-from awaken.contracts.messages import user
-from awaken.contracts.queries import LIMIT_MAX, DispatchQuery
-from awaken.contracts.runs import RunRecord, RunRequest
-from awaken.contracts.storage import Commit, CommitReceipt
+from awaken.contracts.messages.message import user
+from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.storage.bus import Bus
+from awaken.contracts.storage.dispatch import Claim, LeaseNews, RunDispatch
+from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery
+from awaken.contracts.storage.store import Commit, CommitReceipt
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.mailbox import Mailbox
 from awaken.mailbox.sweeper import Sweeper
 from awaken.mailbox.worker import Worker
 from awaken.runtime.engine import RunEngine
-from awaken.runtime.health import ModelHealth
-from awaken.runtime.leases import Lease, LeaseHolder
+from awaken.runtime.journal.leases import Lease, LeaseHolder
 from awaken.runtime.limits import Limits, ToolSlots
+from awaken.runtime.model_health.health import ModelHealth
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.run import Services
 from awaken.stores.memory import MemoryStore

@@ -5,14 +5,14 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.bus import Signal
-from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.lifecycle import Cancelled, RunStatus
-from awaken.contracts.messages import Message, Role, ToolCall, as_blocks, user
-from awaken.contracts.queries import DispatchQuery
-from awaken.contracts.runs import RunRecord, RunRequest, Waiting, WaitingReason
-from awaken.contracts.storage import Commit, CommitReceipt
-from awaken.contracts.suspension import Asks, Ticket, ToolCallResume
+from awaken.contracts.messages.message import Message, Role, ToolCall, as_blocks, user
+from awaken.contracts.runs.records import RunRecord, RunRequest, Waiting, WaitingReason
+from awaken.contracts.storage.bus import Signal
+from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.contracts.storage.queries import DispatchQuery
+from awaken.contracts.storage.store import Commit, CommitReceipt
+from awaken.contracts.suspension.tickets import Asks, Ticket, ToolCallResume
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.mailbox import Mailbox
 from awaken.mailbox.receipts import SubmitReceipt

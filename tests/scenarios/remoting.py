@@ -6,16 +6,16 @@ from typing import Any
 import msgspec
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.backend_requests import (
+from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
+from awaken.contracts.backends.backend import BackendCapabilities, CancellationCapability
+from awaken.contracts.backends.requests import (
     BackendAbortRequest,
     BackendDelegateRunRequest,
     BackendRootRunRequest,
     RemoteTarget,
 )
-from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
-from awaken.contracts.backends import BackendCapabilities, CancellationCapability
 from awaken.contracts.lifecycle import NaturalEnd, Suspended
-from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.specs.agents import RemoteEndpoint
 
 from .delegating import QUICK, Door
 

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from awaken import ToolContext, tool
-from awaken.contracts.storage import Commit
-from awaken.contracts.sub_runs import DurableMessageRequest
+from awaken.contracts.storage.store import Commit
 from awaken.contracts.tasks import TaskInfo
+from awaken.contracts.tools.sub_runs import DurableMessageRequest
 
 from .task_worlds import MORTAL, Town, use
 

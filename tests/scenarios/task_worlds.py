@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from awaken import Agent, AgentRuntime, Message, ToolContext, tool
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.messages import Role
-from awaken.contracts.queries import DispatchQuery
-from awaken.contracts.runs import RunResult
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.inference import InferenceRequest
+from awaken.contracts.runs.records import RunResult
+from awaken.contracts.storage.queries import DispatchQuery
 from awaken.contracts.tasks import TaskContext, TaskFate, TaskRecord
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.mailbox.config import MailboxConfig

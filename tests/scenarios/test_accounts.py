@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, Phase
-from awaken.contracts.budgets import THREAD_LEDGER, Budget, BudgetScope, Ledger
-from awaken.contracts.inference import StopReason, TokenUsage
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, Suspended
-from awaken.contracts.model_errors import RateLimited, StreamInterrupted
+from awaken.contracts.models.budgets import THREAD_LEDGER, Budget, BudgetScope, Ledger
+from awaken.contracts.models.errors import RateLimited, StreamInterrupted
+from awaken.contracts.models.inference import StopReason, TokenUsage
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.testing import LoopClock, ScriptedModel
 from awaken.testing.scripted_model import Turn

@@ -14,14 +14,14 @@ import pytest
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.dispatch import DispatchStatus
 from awaken.contracts.errors import AlreadyDecided, StoreUnavailable
 from awaken.contracts.events import RunFinish
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.messages import Role
-from awaken.contracts.queries import DispatchQuery
-from awaken.contracts.storage import Commit, CommitReceipt
-from awaken.contracts.suspension import DecisionAction, ToolCallResume
+from awaken.contracts.messages.message import Role
+from awaken.contracts.storage.dispatch import DispatchStatus
+from awaken.contracts.storage.queries import DispatchQuery
+from awaken.contracts.storage.store import Commit, CommitReceipt
+from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
 from awaken.stores.memory import MemoryStore
 from awaken.testing import LoopClock, ScriptedModel, ToolCalls
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from awaken import Message, ToolContext, tool
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.messages import SenderKind
+from awaken.contracts.messages.message import SenderKind
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.contracts.tasks import TaskContext
 from awaken.mailbox import order_handlers
 

@@ -9,7 +9,7 @@ import pytest
 from awaken import ToolContext, tool
 from awaken.contracts.errors import InvalidInput, StoreUnavailable
 from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.storage import Commit, CommitReceipt
+from awaken.contracts.storage.store import Commit, CommitReceipt
 from awaken.contracts.tasks import TaskContext, TaskStatus
 from awaken.runtime.limits import Limits
 from awaken.stores.memory import MemoryStore

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, StateKey, ToolContext, tool
-from awaken.contracts.content import Image, Text, UrlSource
 from awaken.contracts.errors import (
     AwakenError,
     InvalidInput,
@@ -19,9 +18,10 @@ from awaken.contracts.errors import (
     UnknownRun,
     UnknownTicket,
 )
-from awaken.contracts.messages import Message, Role, assistant
-from awaken.contracts.specs import AgentSpec, decode_spec
-from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.messages.content import Image, Text, UrlSource
+from awaken.contracts.messages.message import Message, Role, assistant
+from awaken.contracts.specs.agents import AgentSpec, decode_spec
+from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.runtime.limits import Limits
 from awaken.testing import ScriptedModel, ToolCalls
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, RunFailed, tool
-from awaken.contracts.deltas import TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.events import (
     InferenceComplete,
@@ -15,21 +14,10 @@ from awaken.contracts.events import (
     ToolCallCancel,
     ToolCallReady,
 )
-from awaken.contracts.inference import (
-    Alive,
-    CallSignature,
-    Effort,
-    InferenceOverride,
-    InferenceRequest,
-    ModelEvent,
-    Stop,
-    StopReason,
-    TokenUsage,
-    UsageReport,
-)
 from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd
-from awaken.contracts.messages import Visibility
-from awaken.contracts.model_errors import (
+from awaken.contracts.messages.deltas import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.messages.message import Visibility
+from awaken.contracts.models.errors import (
     AnswerTooLarge,
     ContentFiltered,
     ContextOverflow,
@@ -45,9 +33,21 @@ from awaken.contracts.model_errors import (
     TransportFailed,
     Unauthorized,
 )
-from awaken.contracts.models import ModelPool, PoolMember, RetryPolicy
-from awaken.contracts.stream_recovery import INTERRUPTED_PROMPT
-from awaken.runtime.patience import backoff_ms
+from awaken.contracts.models.inference import (
+    Alive,
+    CallSignature,
+    Effort,
+    InferenceOverride,
+    InferenceRequest,
+    ModelEvent,
+    Stop,
+    StopReason,
+    TokenUsage,
+    UsageReport,
+)
+from awaken.contracts.models.model_specs import ModelPool, PoolMember, RetryPolicy
+from awaken.contracts.models.stream_recovery import INTERRUPTED_PROMPT
+from awaken.runtime.inference.retry_planner import backoff_ms
 from awaken.testing import LoopClock
 from awaken.testing.scripted_model import Chunks, Reasoning, Turn
 

@@ -10,18 +10,8 @@ from typer.testing import CliRunner
 
 from awaken import Agent, AgentRuntime, tool
 from awaken.cli.main import app
-from awaken.contracts.budgets import (
-    TENANT_LEDGER,
-    THREAD_LEDGER,
-    Budget,
-    BudgetScope,
-    Ledger,
-    decoded_ledger,
-    tenant_scope,
-)
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.events import InferenceComplete
-from awaken.contracts.inference import InferenceRequest, TokenUsage
 from awaken.contracts.lifecycle import (
     Blocked,
     Cancelled,
@@ -31,9 +21,19 @@ from awaken.contracts.lifecycle import (
     StoppedReason,
     Suspended,
 )
-from awaken.contracts.model_errors import RateLimited
-from awaken.contracts.models import ModelPrices, ModelSpec
-from awaken.contracts.plugins import Block, ToolGateContext
+from awaken.contracts.models.budgets import (
+    TENANT_LEDGER,
+    THREAD_LEDGER,
+    Budget,
+    BudgetScope,
+    Ledger,
+    decoded_ledger,
+    tenant_scope,
+)
+from awaken.contracts.models.errors import RateLimited
+from awaken.contracts.models.inference import InferenceRequest, TokenUsage
+from awaken.contracts.models.model_specs import ModelPrices, ModelSpec
+from awaken.contracts.plugins.plugin import Block, ToolGateContext
 from awaken.mailbox.config import MailboxConfig
 from awaken.testing import ScriptedModel
 from awaken.testing.scripted_model import Turn

@@ -10,8 +10,8 @@ from awaken import Agent, AgentRuntime, RunRequest, ToolContext, tool
 from awaken.contracts.errors import ThreadBusy
 from awaken.contracts.events import RunFinish
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, Termination
-from awaken.contracts.messages import user
-from awaken.contracts.runs import OnBusy
+from awaken.contracts.messages.message import user
+from awaken.contracts.runs.records import OnBusy
 from awaken.mailbox.config import MailboxConfig
 from awaken.testing import ScriptedModel, ToolCalls
 

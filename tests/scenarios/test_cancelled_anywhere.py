@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from awaken import AgentEvent, AgentRuntime, Phase, ToolContext, tool
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.events import InferenceComplete, StateSnapshot, StepStart
-from awaken.contracts.inference import Stop, StopReason
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.loop_state import RUN_LIFECYCLE
-from awaken.contracts.messages import user
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.messages.message import user
+from awaken.contracts.models.inference import Stop, StopReason
+from awaken.contracts.plugins.loop_state import RUN_LIFECYCLE
 from awaken.testing import assert_valid_events, assert_valid_transcript
 from awaken.testing.scripted_model import Chunks, Entry, Reasoning, ToolCalls, Turn
 from awaken.testing.simulation import InjectionPoint, enumerate_awaits

@@ -7,11 +7,10 @@ import pytest
 
 from awaken import AgentRuntime, RunRequest
 from awaken.backends.local import LocalBackend
-from awaken.contracts.backend_requests import BackendRootRunRequest
 from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus, backend_status
-from awaken.contracts.backends import BackendCapabilities, ContinuationCapability
+from awaken.contracts.backends.backend import BackendCapabilities, ContinuationCapability
+from awaken.contracts.backends.requests import BackendRootRunRequest
 from awaken.contracts.errors import UnsupportedFeature
-from awaken.contracts.inference import InferenceOverride
 from awaken.contracts.lifecycle import (
     BehaviorRequested,
     Blocked,
@@ -24,9 +23,10 @@ from awaken.contracts.lifecycle import (
     Suspended,
     Termination,
 )
-from awaken.contracts.messages import user
-from awaken.contracts.suspension import ToolCallResume
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.messages.message import user
+from awaken.contracts.models.inference import InferenceOverride
+from awaken.contracts.suspension.tickets import ToolCallResume
+from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.runtime.resolution.registries import RegistrySet
 from awaken.testing.scripted_model import ToolCalls
 

@@ -11,10 +11,11 @@ from awaken import AgentRuntime, ToolContext, tool
 from awaken.contracts.backend_results import BackendRunStatus
 from awaken.contracts.identity import derived_id
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.queries import ThreadQuery
+from awaken.contracts.storage.queries import ThreadQuery
 from awaken.contracts.tasks import DuplicateTaskName, TaskContext, TaskIdTaken, TaskInfo
 from awaken.extensions.background import BackgroundTasksPlugin
-from awaken.runtime import children, families
+from awaken.runtime.children import child_threads as families
+from awaken.runtime.children import delegates as children
 from awaken.testing import ToolCalls
 
 from .delegating import (

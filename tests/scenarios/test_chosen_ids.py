@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
 from awaken.contracts.errors import InvalidResume
-from awaken.contracts.inference import InferenceRequest
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.messages import Role, user
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.storage import Commit, CommitReceipt
+from awaken.contracts.messages.message import Role, user
+from awaken.contracts.models.inference import InferenceRequest
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
+from awaken.contracts.storage.store import Commit, CommitReceipt
 from awaken.mailbox.config import MailboxConfig
 from awaken.services.threads import ThreadEdit
 from awaken.services.view import TenantView

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.lifecycle import NaturalEnd, RunStatus
-from awaken.contracts.runs import RunRecord
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
 from awaken.stores.sqlite import SqliteStore
 
 WAIT_S = 40

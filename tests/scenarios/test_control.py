@@ -18,15 +18,15 @@ from awaken.contracts.errors import (
     UnknownRun,
 )
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.loop_state import ACTIVE_AGENT
-from awaken.contracts.messages import user
-from awaken.contracts.runs import OnBusy, RunRecord
-from awaken.contracts.storage import Checkout, Commit
-from awaken.runtime.active_runs import ActiveRun
-from awaken.runtime.journal import Journal
+from awaken.contracts.messages.message import user
+from awaken.contracts.plugins.loop_state import ACTIVE_AGENT
+from awaken.contracts.runs.records import OnBusy, RunRecord
+from awaken.contracts.storage.store import Checkout, Commit
+from awaken.runtime.admission.active_runs import ActiveRun
+from awaken.runtime.journal.journal import Journal
+from awaken.runtime.journal.streams import EventReader
 from awaken.runtime.limits import Limits
 from awaken.runtime.run import Run
-from awaken.runtime.streams import EventReader
 from awaken.stores.memory import MemoryStore
 from awaken.testing.scripted_model import Chunks, ScriptedModel, ToolCalls
 

@@ -10,12 +10,12 @@ from awaken import Agent, AgentRuntime, ToolContext, tool
 from awaken.buses.memory import MemoryBus
 from awaken.contracts.errors import LeaseLost
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus, Termination
-from awaken.contracts.messages import user
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.storage import Commit, CommitReceipt
+from awaken.contracts.messages.message import user
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.store import Commit, CommitReceipt
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.mailbox import Mailbox
-from awaken.runtime.handles import RunHandle
+from awaken.runtime.admission.handles import RunHandle
 from awaken.services.control import RunControl
 from awaken.stores.memory import MemoryStore
 from awaken.testing import LoopClock, ScriptedModel, ToolCalls

@@ -19,7 +19,7 @@ from awaken.buses.memory import MemoryBus
 from awaken.contracts.errors import AlreadyDecided
 from awaken.contracts.events import RunFinish
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.suspension import DecisionAction, ToolCallResume
+from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
 from awaken.services.control import RunControl
 from awaken.testing import ScriptedModel, ToolCalls, simulate
 

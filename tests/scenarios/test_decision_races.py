@@ -7,7 +7,7 @@ import pytest
 from awaken import Agent, tool
 from awaken.buses.memory import MemoryBus
 from awaken.contracts.errors import AlreadyDecided
-from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .asking import Asking

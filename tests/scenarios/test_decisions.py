@@ -8,11 +8,11 @@ import pytest
 from awaken import AwakenError, RunRequest, ToolContext, tool
 from awaken.contracts.errors import AlreadyDecided, InvalidInput, UnknownTicket
 from awaken.contracts.identity import Adapter, RunMode
-from awaken.contracts.inference import InferenceOverride, InferenceRequest
 from awaken.contracts.lifecycle import Blocked, NaturalEnd
-from awaken.contracts.plugins import Block, GateDecision, Suspend, ToolGateContext
-from awaken.contracts.suspension import SuspendTicket, Suspension, ToolCallResume
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.models.inference import InferenceOverride, InferenceRequest
+from awaken.contracts.plugins.plugin import Block, GateDecision, Suspend, ToolGateContext
+from awaken.contracts.suspension.tickets import SuspendTicket, Suspension, ToolCallResume
+from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.testing.scripted_model import ToolCalls
 from awaken.testing.simulation import InjectionPoint, enumerate_awaits, simulate
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.budgets import THREAD_LEDGER, Budget, BudgetScope
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.lifecycle import Stopped
-from awaken.contracts.loop_state import REQUEST_OPTIONS
-from awaken.contracts.messages import Role
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Commit, CommitReceipt
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.budgets import THREAD_LEDGER, Budget, BudgetScope
+from awaken.contracts.plugins.loop_state import REQUEST_OPTIONS
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.store import Commit, CommitReceipt
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls

@@ -12,8 +12,8 @@ from awaken import Agent, AgentRuntime, ToolContext, tool
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import ToolCallStart
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.sub_runs import Delegation
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.tools.sub_runs import Delegation
 from awaken.testing import ToolCalls
 
 from .delegating import (

@@ -9,8 +9,8 @@ import pytest
 from awaken import Agent, AgentRuntime
 from awaken.contracts.errors import AwakenError, LeaseLost
 from awaken.contracts.lifecycle import NaturalEnd, RunStatus
-from awaken.contracts.messages import Role
-from awaken.contracts.storage import Commit
+from awaken.contracts.messages.message import Role
+from awaken.contracts.storage.store import Commit
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls
 

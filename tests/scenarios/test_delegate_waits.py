@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.budgets import Budget
 from awaken.contracts.errors import AlreadyDecided
 from awaken.contracts.lifecycle import NaturalEnd, RunStatus, Stopped
-from awaken.contracts.outbox import ReportToParent
-from awaken.contracts.storage import Commit
-from awaken.contracts.suspension import ResumeMode
+from awaken.contracts.models.budgets import Budget
+from awaken.contracts.storage.outbox import ReportToParent
+from awaken.contracts.storage.store import Commit
+from awaken.contracts.suspension.tickets import ResumeMode
 from awaken.mailbox.order_handlers import OrderHandlers
 from awaken.testing import ToolCalls
 from awaken.testing.scripted_model import Turn

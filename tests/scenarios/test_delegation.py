@@ -9,18 +9,18 @@ import pytest
 
 from awaken import Plugin, StateKey, ToolContext, tool
 from awaken.authoring.delegates import AgentTool
-from awaken.contracts.deltas import TextDelta
 from awaken.contracts.events import ActivitySnapshot, AgentEvent, RunFinish, RunStart, ToolCallDone
 from awaken.contracts.identity import RunOrigin
 from awaken.contracts.lifecycle import Blocked, Failed, NaturalEnd, RunStatus, Stopped
-from awaken.contracts.model_errors import ModelError
-from awaken.contracts.plugins import Block, ToolGateContext
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.sub_runs import Delegation
-from awaken.contracts.suspension import ToolCallOutcome
-from awaken.runtime import closing
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.models.errors import ModelError
+from awaken.contracts.plugins.plugin import Block, ToolGateContext
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.suspension.tickets import ToolCallOutcome
+from awaken.contracts.tools.sub_runs import Delegation
 from awaken.runtime.limits import Limits
-from awaken.runtime.orders import orders_at_end
+from awaken.runtime.loop import closing
+from awaken.runtime.outbox import orders_at_end
 from awaken.testing import ToolCalls
 
 from .delegating import (

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken.bootstrap.crash_demo import CrashStory
+from awaken.demo.crash import CrashStory
 
 
 def demo(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:

@@ -20,8 +20,8 @@ from awaken.contracts.errors import (
 )
 from awaken.contracts.events import ErrorEvent, RunFinish, encode_event, is_terminal
 from awaken.contracts.lifecycle import Failed, NaturalEnd, RunStatus
-from awaken.contracts.storage import Commit, CommitReceipt, ToolRecord, ToolRecordStatus
-from awaken.contracts.tools import ToolEffect
+from awaken.contracts.storage.store import Commit, CommitReceipt, ToolRecord, ToolRecordStatus
+from awaken.contracts.tools.tool import ToolEffect
 from awaken.testing import assert_valid_transcript
 from awaken.testing.scripted_model import Chunks, ToolCalls, Turn
 

@@ -10,13 +10,13 @@ import pytest
 from tests.postgres.server import server
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.dispatch import InputMode, RunDispatch
 from awaken.contracts.errors import InvalidInput, InvalidRecord, InvalidResume
 from awaken.contracts.events import StepEnd
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages import Message, Role
-from awaken.contracts.storage import Commit
-from awaken.contracts.suspension import SuspendTicket
+from awaken.contracts.messages.message import Message, Role
+from awaken.contracts.storage.dispatch import InputMode, RunDispatch
+from awaken.contracts.storage.store import Commit
+from awaken.contracts.suspension.tickets import SuspendTicket
 from awaken.mailbox.config import MailboxConfig
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import ScriptedModel, ToolCalls

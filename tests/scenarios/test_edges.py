@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, Phase, StateCommand, StateKey, ToolContext, tool
-from awaken.contracts.deltas import TextDelta
 from awaken.contracts.errors import IdempotencyConflict, StoreUnavailable
 from awaken.contracts.events import ToolCallCancel, ToolCallStart, ToolCallStreamDelta
 from awaken.contracts.lifecycle import BehaviorRequested, Blocked, Cancelled, NaturalEnd
-from awaken.contracts.loop_state import RUN_LIFECYCLE, End
-from awaken.contracts.messages import Message, user
-from awaken.contracts.plugins import Block, GateDecision, Suspend, ToolGateContext
-from awaken.contracts.storage import Commit, CommitReceipt
-from awaken.contracts.suspension import ResumeMode, SuspendTicket
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.messages.message import Message, user
+from awaken.contracts.plugins.loop_state import RUN_LIFECYCLE, End
+from awaken.contracts.plugins.plugin import Block, GateDecision, Suspend, ToolGateContext
+from awaken.contracts.storage.store import Commit, CommitReceipt
+from awaken.contracts.suspension.tickets import ResumeMode, SuspendTicket
+from awaken.runtime.journal.streams import EventReader, ReaderDropped
 from awaken.runtime.limits import Limits
-from awaken.runtime.streams import EventReader, ReaderDropped
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls, Turn, assert_valid_transcript
 

@@ -6,8 +6,6 @@ import msgspec
 import pytest
 
 from awaken import AgentEvent, AgentRuntime, Message, StateKey, ToolContext, tool
-from awaken.contracts.content import Base64Source, Image, Text, Thinking
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.events import (
     ActivityDelta,
     ActivitySnapshot,
@@ -27,7 +25,6 @@ from awaken.contracts.events import (
     encode_event,
     extract_response,
 )
-from awaken.contracts.inference import BlockStop, Stop, StopReason, ThinkingSignature
 from awaken.contracts.lifecycle import (
     BehaviorRequested,
     Blocked,
@@ -39,7 +36,10 @@ from awaken.contracts.lifecycle import (
     Suspended,
     Termination,
 )
-from awaken.contracts.loop_state import RUN_LIFECYCLE
+from awaken.contracts.messages.content import Base64Source, Image, Text, Thinking
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.models.inference import BlockStop, Stop, StopReason, ThinkingSignature
+from awaken.contracts.plugins.loop_state import RUN_LIFECYCLE
 from awaken.testing.scripted_model import Entry, Reasoning, ToolCalls, Turn
 
 from .worlds import Story, World, play, simulated

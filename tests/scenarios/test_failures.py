@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from awaken import RunFailed, tool
-from awaken.contracts.deltas import TextDelta
 from awaken.contracts.errors import StoreUnavailable
 from awaken.contracts.events import InferenceComplete, RunFinish
 from awaken.contracts.lifecycle import Failed, NaturalEnd, RunStatus
-from awaken.contracts.model_errors import (
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.models.errors import (
     AllModelsUnavailable,
     ContentFiltered,
     ContextOverflow,

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, AgentSpec, ModelSpec, Plugin, RunRequest, ToolContext, tool
-from awaken.contracts.budgets import Budget
 from awaken.contracts.errors import (
     AwakenError,
     DuplicateRegistration,
@@ -19,19 +18,20 @@ from awaken.contracts.errors import (
     InvalidSpec,
     UnknownAgent,
 )
-from awaken.contracts.inference import InferenceOverride
-from awaken.contracts.messages import user
-from awaken.contracts.remote_registries import RemoteRegistry
-from awaken.contracts.runs import RunResult
-from awaken.contracts.skills import Skill
-from awaken.contracts.sub_runs import Delegation
-from awaken.contracts.suspension import DecisionAction, ToolCallResume
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.messages.message import user
+from awaken.contracts.models.budgets import Budget
+from awaken.contracts.models.inference import InferenceOverride
+from awaken.contracts.runs.records import RunResult
+from awaken.contracts.specs.remote_registries import RemoteRegistry
+from awaken.contracts.specs.skills import Skill
+from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
+from awaken.contracts.tools.sub_runs import Delegation
+from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.extensions.guardrails import GuardrailsPlugin
 from awaken.extensions.observability import ObservabilityPlugin
 from awaken.extensions.reminder import ReminderPlugin
-from awaken.extensions.skills import GivenSkills, SkillsPlugin
+from awaken.extensions.skills import SkillsPlugin, StaticSkills
 from awaken.runtime.limits import Limits
 from awaken.testing import ScriptedModel, ToolCalls
 
@@ -77,7 +77,7 @@ loose: Any = tool
 """The decorator as somebody without a type checker uses it."""
 
 
-SKILLS = SkillsPlugin(sources=[GivenSkills(Skill(name="pdf", description="d", body="b"))])
+SKILLS = SkillsPlugin(sources=[StaticSkills(Skill(name="pdf", description="d", body="b"))])
 NOBODY = {"background_tasks": {"agents": ["nobody"]}}
 
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, StateKey, ToolContext, tool
-from awaken.contracts.context_state import CONTEXT_STATE, CompactionMark, ContextState, Cut
 from awaken.contracts.errors import InvalidInput, RecordNotFound, UnknownThread
-from awaken.contracts.messages import Role, user
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.state import StateScope
-from awaken.contracts.storage import Commit
+from awaken.contracts.messages.message import Role, user
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.runs.threads import ForkPoint
+from awaken.contracts.state.context_state import CONTEXT_STATE, CompactionMark, ContextState, Cut
+from awaken.contracts.state.keys import StateScope
+from awaken.contracts.storage.store import Commit
 from awaken.contracts.tasks import BACKGROUND_TASKS, OwnedTask, TaskStarted
-from awaken.contracts.threads import ForkPoint
-from awaken.runtime.forking import NOT_EXECUTED
+from awaken.runtime.admission.forks import NOT_EXECUTED
 from awaken.stores.memory.store import MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls
 from awaken.testing.store_conformance.writing import everything

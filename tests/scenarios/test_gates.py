@@ -15,12 +15,12 @@ from awaken import (
     ToolResult,
     tool,
 )
-from awaken.contracts.context_messages import system_context
 from awaken.contracts.events import ToolCallDone
 from awaken.contracts.identity import Adapter, RunMode
 from awaken.contracts.lifecycle import Blocked, NaturalEnd, Suspended
-from awaken.contracts.loop_state import ADD_CONTEXT_MESSAGE
-from awaken.contracts.plugins import (
+from awaken.contracts.messages.context_messages import system_context
+from awaken.contracts.plugins.loop_state import ADD_CONTEXT_MESSAGE
+from awaken.contracts.plugins.plugin import (
     Allow,
     AuditOnly,
     Block,
@@ -32,9 +32,9 @@ from awaken.contracts.plugins import (
     Suspend,
     ToolGateContext,
 )
-from awaken.contracts.state import StateScope
-from awaken.contracts.suspension import ResumeMode, SuspendTicket, Suspension
-from awaken.contracts.tools import ToolKind
+from awaken.contracts.state.keys import StateScope
+from awaken.contracts.suspension.tickets import ResumeMode, SuspendTicket, Suspension
+from awaken.contracts.tools.tool import ToolKind
 from awaken.testing.scripted_model import Entry, ToolCalls
 
 from .worlds import Gate, Hooks, Story, World, play, simulated

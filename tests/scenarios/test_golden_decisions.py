@@ -10,7 +10,7 @@ import pytest
 
 from awaken import AgentRuntime
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.suspension import DecisionAction
+from awaken.contracts.suspension.tickets import DecisionAction
 from awaken.mailbox.config import MailboxConfig
 from awaken.testing import assert_valid_events, assert_valid_transcript
 

@@ -15,15 +15,15 @@ from awaken import (
     ToolContext,
     tool,
 )
-from awaken.contracts.context_messages import system_context
 from awaken.contracts.lifecycle import Blocked, NaturalEnd
-from awaken.contracts.loop_state import ADD_CONTEXT_MESSAGE
-from awaken.contracts.messages import user
+from awaken.contracts.messages.context_messages import system_context
+from awaken.contracts.messages.message import user
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import AfterToolExecuteContext, StepEndContext
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.suspension import ResumeMode, ToolCallResume
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.plugins.loop_state import ADD_CONTEXT_MESSAGE
+from awaken.contracts.plugins.plugin import AfterToolExecuteContext, StepEndContext
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.suspension.tickets import ResumeMode, ToolCallResume
+from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.testing import ScriptedModel, ToolCalls, assert_valid_transcript
 

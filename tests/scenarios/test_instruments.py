@@ -11,14 +11,14 @@ import pytest
 
 from awaken import Agent, AgentRuntime, Plugin, PluginRegistrar, ToolContext, ToolResult
 from awaken import tool as as_tool
-from awaken.contracts.budgets import Budget
-from awaken.contracts.deltas import TextDelta
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.events import AgentEvent, InferenceComplete
-from awaken.contracts.inference import InferenceOverride, InferenceRequest, TokenUsage
-from awaken.contracts.messages import user
-from awaken.contracts.model_errors import Overloaded
-from awaken.contracts.sub_runs import Delegation
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.messages.message import user
+from awaken.contracts.models.budgets import Budget
+from awaken.contracts.models.errors import Overloaded
+from awaken.contracts.models.inference import InferenceOverride, InferenceRequest, TokenUsage
+from awaken.contracts.tools.sub_runs import Delegation
 from awaken.contracts.tracing import CURRENT_RUN, CURRENT_TRACE, TraceContext, trace_of
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.testing import ScriptedModel, ToolCalls, Turn

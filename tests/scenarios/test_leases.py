@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from awaken import Phase, ToolContext, tool
-from awaken.contracts.deltas import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.dispatch import Claim, DispatchStatus, InputMode, Release, RunDispatch
 from awaken.contracts.errors import LeaseLost, StoreUnavailable, ThreadBusy, ThreadClaimed
 from awaken.contracts.events import ErrorEvent, RunFinish
-from awaken.contracts.inference import InferenceRequest, ModelEvent
 from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, RunStatus
-from awaken.contracts.messages import user
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.storage import Commit, ToolRecordStatus
-from awaken.contracts.stream_recovery import continued_text
-from awaken.contracts.suspension import ToolCallResume
-from awaken.runtime.leases import RunHandedOver
+from awaken.contracts.messages.deltas import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.messages.message import user
+from awaken.contracts.models.inference import InferenceRequest, ModelEvent
+from awaken.contracts.models.stream_recovery import continued_text
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.dispatch import Claim, DispatchStatus, InputMode, Release, RunDispatch
+from awaken.contracts.storage.store import Commit, ToolRecordStatus
+from awaken.contracts.suspension.tickets import ToolCallResume
+from awaken.runtime.journal.leases import RunHandedOver
 from awaken.runtime.limits import Limits
 from awaken.stores.memory import MemoryStore
 from awaken.testing import LoopClock

@@ -11,8 +11,8 @@ from awaken import AwakenError, ToolContext, ToolResult, tool
 from awaken.contracts.errors import InvalidInput, LimitExceeded
 from awaken.contracts.events import ToolCallDone
 from awaken.contracts.lifecycle import Failed, NaturalEnd
-from awaken.contracts.messages import Role, Visibility, user
-from awaken.contracts.queries import MessageQuery, VisibilityFilter
+from awaken.contracts.messages.message import Role, Visibility, user
+from awaken.contracts.storage.queries import MessageQuery, VisibilityFilter
 from awaken.runtime.limits import Limits
 from awaken.testing.scripted_model import Chunks, ToolCalls, Turn
 

@@ -4,21 +4,21 @@ import msgspec
 import pytest
 
 from awaken import Agent, AgentRuntime, ModelSpec, tool
-from awaken.contracts.content import Base64Source, Document, Image, Text, UrlSource
 from awaken.contracts.events import InferenceComplete, StepStart, ToolCallDone
 from awaken.contracts.identity import Adapter, RunMode, RunOrigin
-from awaken.contracts.inference import (
+from awaken.contracts.lifecycle import NaturalEnd, RunStatus
+from awaken.contracts.messages.content import Base64Source, Document, Image, Text, UrlSource
+from awaken.contracts.messages.message import Message, Role, system, user
+from awaken.contracts.models.inference import (
     ContextWindowPolicy,
     InferenceOverride,
     StreamResult,
     TokenUsage,
 )
-from awaken.contracts.lifecycle import NaturalEnd, RunStatus
-from awaken.contracts.messages import Message, Role, system, user
-from awaken.contracts.queries import MessageQuery
-from awaken.contracts.runs import RunRecord, RunResult
-from awaken.contracts.suspension import ToolCallOutcome
-from awaken.contracts.tools import ToolKind
+from awaken.contracts.runs.records import RunRecord, RunResult
+from awaken.contracts.storage.queries import MessageQuery
+from awaken.contracts.suspension.tickets import ToolCallOutcome
+from awaken.contracts.tools.tool import ToolKind
 from awaken.testing.scripted_model import Entry, ScriptedModel, ToolCalls, Turn
 
 from .worlds import Story, World, play, simulated

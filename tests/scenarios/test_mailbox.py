@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.bus import Signal, SignalKind
-from awaken.contracts.dispatch import DispatchStatus, InputMode
 from awaken.contracts.errors import (
     AwakenError,
     DedupeConflict,
@@ -18,8 +16,10 @@ from awaken.contracts.errors import (
     UnknownRun,
 )
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
-from awaken.contracts.messages import Message, Role, as_blocks, user
-from awaken.contracts.runs import RunRequest
+from awaken.contracts.messages.message import Message, Role, as_blocks, user
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.bus import Signal, SignalKind
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode
 from awaken.mailbox import submissions
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.mailbox import Mailbox

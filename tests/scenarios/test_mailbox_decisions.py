@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.bus import Signal, SignalKind
-from awaken.contracts.dispatch import DispatchStatus, InputMode, Release, RunDispatch
 from awaken.contracts.errors import (
     AlreadyDecided,
     AwakenError,
@@ -16,10 +14,12 @@ from awaken.contracts.errors import (
     UnknownTicket,
 )
 from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.messages import user
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.storage import Commit
-from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.messages.message import user
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.bus import Signal, SignalKind
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, Release, RunDispatch
+from awaken.contracts.storage.store import Commit
+from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.testing import simulate
 
 from .posts import Post, assert_cancelled, decision, gathered, played

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.dispatch import DispatchStatus, InputMode
 from awaken.contracts.errors import UnknownThread
 from awaken.contracts.events import RunFinish, plain
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd
-from awaken.contracts.messages import user
-from awaken.contracts.runs import OnBusy, RunRequest
-from awaken.contracts.storage import Commit, CommitReceipt, DeleteStrategy
-from awaken.contracts.suspension import ResumeMode, ToolCallResume
+from awaken.contracts.messages.message import user
+from awaken.contracts.runs.records import OnBusy, RunRequest
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode
+from awaken.contracts.storage.store import Commit, CommitReceipt, DeleteStrategy
+from awaken.contracts.suspension.tickets import ResumeMode, ToolCallResume
 from awaken.mailbox.config import MailboxConfig
 from awaken.services.view import TenantView
 from awaken.stores.memory import MemoryStore

@@ -9,7 +9,7 @@ import pytest
 from awaken import Agent, AgentRuntime, RunRequest, tool
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.events import StepStart
-from awaken.contracts.messages import Message, Role, user
+from awaken.contracts.messages.message import Message, Role, user
 from awaken.testing import ScriptedModel, ToolCalls
 
 both_stores = pytest.mark.parametrize("is_durable", [False, True], ids=["memory", "sqlite"])

@@ -7,7 +7,7 @@ import pytest
 
 from awaken import StateKey, ToolContext, tool
 from awaken.contracts.lifecycle import NaturalEnd
-from awaken.contracts.storage import ToolRecordStatus
+from awaken.contracts.storage.store import ToolRecordStatus
 from awaken.testing.scripted_model import ToolCalls
 
 from .worlds import World, simulated

@@ -6,16 +6,17 @@ from typing import Any
 import pytest
 
 from awaken import Phase, Plugin, PluginRegistrar, StateCommand, StateKey, ToolContext, tool
-from awaken.contracts.context_messages import (
+from awaken.contracts.lifecycle import BehaviorRequested, Failed, NaturalEnd, RunStatus
+from awaken.contracts.messages.context_messages import (
     ContextMessage,
     ContextTarget,
     emit_once,
     suffix_context,
     system_context,
 )
-from awaken.contracts.inference import InferenceFailure, InferenceOverride, StreamResult
-from awaken.contracts.lifecycle import BehaviorRequested, Failed, NaturalEnd, RunStatus
-from awaken.contracts.loop_state import (
+from awaken.contracts.models.errors import RateLimited
+from awaken.contracts.models.inference import InferenceFailure, InferenceOverride, StreamResult
+from awaken.contracts.plugins.loop_state import (
     ADD_CONTEXT_MESSAGE,
     EXCLUDE_TOOL,
     RUN_LIFECYCLE,
@@ -23,14 +24,13 @@ from awaken.contracts.loop_state import (
     TOOL_CALL_STATES,
     End,
 )
-from awaken.contracts.model_errors import RateLimited
-from awaken.contracts.plugins import (
+from awaken.contracts.plugins.plugin import (
     AfterInferenceContext,
     AfterToolExecuteContext,
     PhaseContext,
     ToolPhaseContext,
 )
-from awaken.contracts.state import StateScope
+from awaken.contracts.state.keys import StateScope
 from awaken.testing.scripted_model import Entry, ToolCalls, Turn
 
 from .worlds import Hooks, Story, World, play, simulated

@@ -19,9 +19,9 @@ from awaken.contracts.errors import (
 )
 from awaken.contracts.lifecycle import Blocked
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import BeforeInferenceContext, Block, ConfigSection, PluginHost
+from awaken.contracts.plugins.plugin import BeforeInferenceContext, Block, ConfigSection, PluginHost
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.tools import Tool, ToolDescriptor
+from awaken.contracts.tools.tool import Tool, ToolDescriptor
 from awaken.testing import ScriptedModel, ToolCalls
 
 

@@ -10,7 +10,7 @@ import pytest
 from awaken import Agent, AgentRuntime, Phase, Plugin, PluginRegistrar, StateKey, ToolContext, tool
 from awaken.contracts.errors import InvalidSpec, RunFailed
 from awaken.contracts.lifecycle import Blocked
-from awaken.contracts.plugins import Deny
+from awaken.contracts.plugins.plugin import Deny
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .worlds import simulated

@@ -10,8 +10,7 @@ import pytest
 from awaken import Agent, AgentRuntime, RunFailed
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import InferenceComplete
-from awaken.contracts.inference import InferenceOverride
-from awaken.contracts.model_errors import (
+from awaken.contracts.models.errors import (
     ContentFiltered,
     ContextOverflow,
     InvalidRequest,
@@ -23,7 +22,8 @@ from awaken.contracts.model_errors import (
     StreamInterrupted,
     Unauthorized,
 )
-from awaken.contracts.models import (
+from awaken.contracts.models.inference import InferenceOverride
+from awaken.contracts.models.model_specs import (
     ModelPool,
     ModelPrices,
     ModelSpec,
@@ -31,7 +31,7 @@ from awaken.contracts.models import (
     PoolRole,
     PoolRouting,
 )
-from awaken.runtime.health import REFRESH_MS
+from awaken.runtime.model_health.health import REFRESH_MS
 from awaken.testing import FakeClock, LoopClock, ScriptedModel
 from awaken.testing.scripted_model import Entry, Turn
 

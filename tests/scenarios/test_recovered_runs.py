@@ -8,10 +8,10 @@ import pytest
 from awaken import Agent, AgentRuntime, Plugin, PluginRegistrar, StateKey, ToolContext, tool
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.lifecycle import Cancelled, Failed
-from awaken.contracts.messages import Role, user
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.state import StateScope
-from awaken.contracts.sub_runs import Delegation
+from awaken.contracts.messages.message import Role, user
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.state.keys import StateScope
+from awaken.contracts.tools.sub_runs import Delegation
 from awaken.testing import ScriptedModel
 from awaken.testing.scripted_model import ToolCalls
 

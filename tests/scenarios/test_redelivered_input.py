@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from awaken import ToolContext, tool
-from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
 from awaken.contracts.lifecycle import NaturalEnd, RunStatus
-from awaken.contracts.messages import Message, Sender, SenderKind, user
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.messages.message import Message, Sender, SenderKind, user
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
+from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.stores.memory import MemoryStore
 from awaken.testing import assert_valid_transcript
 from awaken.testing.scripted_model import ToolCalls

@@ -7,18 +7,18 @@ import pytest
 
 from awaken import tool
 from awaken.bootstrap.backends import Backends
-from awaken.contracts.backend_errors import InvalidBackendConfig
 from awaken.contracts.backend_results import BackendRunStatus
-from awaken.contracts.backends import BackendCapabilities, CancellationCapability
+from awaken.contracts.backends.backend import BackendCapabilities, CancellationCapability
+from awaken.contracts.backends.errors import InvalidBackendConfig
 from awaken.contracts.clock import SystemClock
 from awaken.contracts.errors import InvalidInput, InvalidSpec, UnsupportedFeature
-from awaken.contracts.inference import ContextWindowPolicy, InferenceOverride
 from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.specs import MaxRounds, RemoteEndpoint
-from awaken.contracts.suspension import ToolCallResume
-from awaken.contracts.tools import ToolDescriptor
-from awaken.runtime.bell import Bell
+from awaken.contracts.models.inference import ContextWindowPolicy, InferenceOverride
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.specs.agents import MaxRounds, RemoteEndpoint
+from awaken.contracts.suspension.tickets import ToolCallResume
+from awaken.contracts.tools.tool import ToolDescriptor
+from awaken.runtime.primitives.wake_signal import WakeSignal
 from awaken.testing import ScriptedModel
 
 from .delegating import boss, ended, within
@@ -194,7 +194,7 @@ def test_a_backend_that_cannot_be_closed_does_not_keep_the_others_open(
 
 def test_a_bell_wakes_all_who_wait_and_none_twice() -> None:
     async def scenario() -> None:
-        bell = Bell()
+        bell = WakeSignal()
         async with asyncio.timeout(5):
             waiting = [asyncio.create_task(bell.wait(5)) for _ in range(2)]
             await asyncio.sleep(0)

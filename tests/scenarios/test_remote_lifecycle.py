@@ -6,17 +6,15 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.backend_errors import RemoteUnreachable
-from awaken.contracts.backend_requests import RemoteTarget
 from awaken.contracts.backend_results import (
     BackendOutputArtifact,
     BackendRunOutput,
     BackendRunStatus,
 )
-from awaken.contracts.deltas import TextDelta
+from awaken.contracts.backends.errors import RemoteUnreachable
+from awaken.contracts.backends.requests import RemoteTarget
 from awaken.contracts.errors import RunFailed
 from awaken.contracts.events import AgentEvent, RunFinish, StateSnapshot
-from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import (
     Blocked,
     Cancelled,
@@ -28,10 +26,12 @@ from awaken.contracts.lifecycle import (
     Suspended,
     Termination,
 )
-from awaken.contracts.loop_state import BACKEND_OUTPUT, RUN_LIFECYCLE, End
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.phases import Phase
-from awaken.contracts.runs import WaitingReason
-from awaken.contracts.state import StateCommand
+from awaken.contracts.plugins.loop_state import BACKEND_OUTPUT, RUN_LIFECYCLE, End
+from awaken.contracts.runs.records import WaitingReason
+from awaken.contracts.state.keys import StateCommand
 
 from .delegating import (
     Door,

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, Plugin, PluginRegistrar
-from awaken.contracts.backend_requests import RemoteTarget
 from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
+from awaken.contracts.backends.requests import RemoteTarget
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import RunFinish
 from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, NaturalEnd, RunStatus
-from awaken.contracts.messages import Role, ToolCall
+from awaken.contracts.messages.message import Role, ToolCall
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import ToolGateContext
-from awaken.contracts.storage import Commit
-from awaken.contracts.suspension import SuspendTicket, Suspension
+from awaken.contracts.plugins.plugin import ToolGateContext
+from awaken.contracts.storage.store import Commit
+from awaken.contracts.suspension.tickets import SuspendTicket, Suspension
 from awaken.extensions.permission import PermissionPlugin
 
 from .delegating import (

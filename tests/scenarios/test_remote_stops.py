@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from awaken import AgentRuntime
-from awaken.contracts.backend_errors import RemoteUnreachable
-from awaken.contracts.backend_requests import BackendAbortRequest, RemoteTarget
 from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
-from awaken.contracts.backends import BackendCapabilities, CancellationCapability
+from awaken.contracts.backends.backend import BackendCapabilities, CancellationCapability
+from awaken.contracts.backends.errors import RemoteUnreachable
+from awaken.contracts.backends.requests import BackendAbortRequest, RemoteTarget
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.lifecycle import Cancelled
 

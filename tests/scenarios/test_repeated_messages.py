@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import InvalidInput, InvalidRecord
-from awaken.contracts.messages import Message, Role, user
-from awaken.contracts.runs import RunRequest, RunResult
+from awaken.contracts.messages.message import Message, Role, user
+from awaken.contracts.runs.records import RunRequest, RunResult
+from awaken.contracts.storage.dispatch import InputMode
 from awaken.mailbox.config import MailboxConfig
-from awaken.runtime.repeats import AlreadySaid
+from awaken.runtime.journal.repeated_messages import AlreadySaid
 from awaken.testing import ScriptedModel
 
 QUICK = MailboxConfig(poll_ms=10, lease_ms=20_000, renew_ms=500)

@@ -19,7 +19,7 @@ from awaken import (
 from awaken.contracts.errors import InvalidInput, InvalidSpec, UnknownAgent
 from awaken.contracts.lifecycle import Blocked, Failed
 from awaken.contracts.resolver_errors import AgentResolverFailed
-from awaken.contracts.sub_runs import Delegation
+from awaken.contracts.tools.sub_runs import Delegation
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.runtime.limits import Limits

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from awaken import Plugin, PluginRegistrar
-from awaken.contracts.content import Thinking, text_of
-from awaken.contracts.deltas import ReasoningDelta, TextDelta
 from awaken.contracts.events import ReasoningEncryptedValue, StreamReset
-from awaken.contracts.inference import (
+from awaken.contracts.lifecycle import Cancelled
+from awaken.contracts.messages.content import Thinking, text_of
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
+from awaken.contracts.messages.message import user
+from awaken.contracts.models.errors import StreamInterrupted
+from awaken.contracts.models.inference import (
     BlockStop,
     InferenceRequest,
     ModelEvent,
@@ -18,12 +21,9 @@ from awaken.contracts.inference import (
     StopReason,
     StreamResult,
 )
-from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.messages import user
-from awaken.contracts.model_errors import StreamInterrupted
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.screens import Screened, TextStream
-from awaken.contracts.stream_recovery import continued_text
+from awaken.contracts.models.stream_recovery import continued_text
+from awaken.contracts.plugins.screens import Screened, TextStream
+from awaken.contracts.runs.records import RunRequest
 from awaken.extensions.guardrails import GuardrailsPlugin
 from awaken.redaction import Finding
 from awaken.testing.scripted_model import Chunks, Reasoning, ToolCalls, Turn

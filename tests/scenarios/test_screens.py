@@ -21,8 +21,6 @@ from awaken import (
 )
 from awaken import tool as as_tool
 from awaken.contracts.backend_results import BackendRunOutput
-from awaken.contracts.content import Text
-from awaken.contracts.deltas import TextDelta, ToolCallStart
 from awaken.contracts.errors import RunFailed
 from awaken.contracts.events import (
     AgentEvent,
@@ -31,9 +29,11 @@ from awaken.contracts.events import (
     ToolCallDone,
     ToolCallStreamDelta,
 )
-from awaken.contracts.inference import StreamResult
-from awaken.contracts.messages import Message, ToolCall
-from awaken.contracts.screens import ANSWER_STEP, Screened, StepAnswer
+from awaken.contracts.messages.content import Text
+from awaken.contracts.messages.deltas import TextDelta, ToolCallStart
+from awaken.contracts.messages.message import Message, ToolCall
+from awaken.contracts.models.inference import StreamResult
+from awaken.contracts.plugins.screens import ANSWER_STEP, Screened, StepAnswer
 from awaken.testing import ScriptedModel, ToolCalls, assert_valid_events, assert_valid_transcript
 
 from .remoting import FakeBackend, far, remote_runtime, said

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from awaken.contracts.backend_results import BackendRunResult
-from awaken.contracts.backends import ExecutionBackend, ExecutionBackendFactory
+from awaken.contracts.backends.backend import ExecutionBackend, ExecutionBackendFactory
 from awaken.contracts.errors import InvalidInput, InvalidSpec, UnsupportedFeature
-from awaken.contracts.inference import InferenceOverride
 from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, Termination
-from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.models.inference import InferenceOverride
+from awaken.contracts.specs.agents import RemoteEndpoint
 
 from .delegating import Door, asks, boss, child_of, ended, heard
 from .each_store import NewStore, each_store

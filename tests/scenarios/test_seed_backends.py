@@ -9,18 +9,15 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, RunResult, tool
-from awaken.contracts.backend_errors import (
+from awaken.contracts.backend_results import BackendRunOutput, BackendRunResult, BackendRunStatus
+from awaken.contracts.backends.backend import BackendCapabilities
+from awaken.contracts.backends.errors import (
     AgentNotFound,
     BackendExecutionFailed,
     RemoteUnreachable,
 )
-from awaken.contracts.backend_results import BackendRunOutput, BackendRunResult, BackendRunStatus
-from awaken.contracts.backends import (
-    BackendCapabilities,
-)
 from awaken.contracts.errors import UnsupportedFeature
 from awaken.contracts.events import AgentEvent, RunFinish
-from awaken.contracts.inference import InferenceOverride
 from awaken.contracts.lifecycle import (
     Cancelled,
     Failed,
@@ -31,11 +28,12 @@ from awaken.contracts.lifecycle import (
     Suspended,
     Termination,
 )
-from awaken.contracts.loop_state import REQUEST_OPTIONS
-from awaken.contracts.messages import Role
-from awaken.contracts.plugins import Block, ToolGateContext
-from awaken.contracts.runs import RunInput, RunRecord
-from awaken.contracts.specs import Timeout
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.inference import InferenceOverride
+from awaken.contracts.plugins.loop_state import REQUEST_OPTIONS
+from awaken.contracts.plugins.plugin import Block, ToolGateContext
+from awaken.contracts.runs.records import RunInput, RunRecord
+from awaken.contracts.specs.agents import Timeout
 from awaken.testing import FakeClock, LoopClock, ToolCalls
 from awaken.testing.simulation import simulate
 

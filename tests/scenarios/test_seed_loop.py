@@ -24,26 +24,26 @@ from awaken import (
     tool,
 )
 from awaken.bootstrap.decisions import decision_on
-from awaken.contracts.context_state import SUMMARY_SYSTEM_PROMPT
 from awaken.contracts.errors import AlreadyDecided, InvalidInput
 from awaken.contracts.events import RunFinish
-from awaken.contracts.inference import ContextWindowPolicy, InferenceRequest
 from awaken.contracts.lifecycle import Cancelled, RunStatus, Stopped, Suspended
-from awaken.contracts.loop_state import PENDING_WORK, RUN_LIFECYCLE
-from awaken.contracts.messages import user
-from awaken.contracts.model_errors import ContextOverflow
-from awaken.contracts.plugins import (
+from awaken.contracts.messages.message import user
+from awaken.contracts.models.errors import ContextOverflow
+from awaken.contracts.models.inference import ContextWindowPolicy, InferenceRequest
+from awaken.contracts.plugins.loop_state import PENDING_WORK, RUN_LIFECYCLE
+from awaken.contracts.plugins.plugin import (
     GateDecision,
     StepEndContext,
     StepStartContext,
     Suspend,
     ToolGateContext,
 )
-from awaken.contracts.runs import RunRecord, WaitingReason
-from awaken.contracts.state import StateScope
-from awaken.contracts.suspension import ResumeMode, SuspendTicket, ToolCallResume
+from awaken.contracts.runs.records import RunRecord, WaitingReason
+from awaken.contracts.state.context_state import SUMMARY_SYSTEM_PROMPT
+from awaken.contracts.state.keys import StateScope
+from awaken.contracts.suspension.tickets import ResumeMode, SuspendTicket, ToolCallResume
 from awaken.contracts.tool_results import ToolStatus
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.mailbox.config import MailboxConfig
 from awaken.protocols.native.bodies import TicketDecision
 from awaken.runtime.context.estimate import estimate_tokens

@@ -10,14 +10,14 @@ import msgspec
 import pytest
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.errors import InvalidInput, UnknownAgent
-from awaken.contracts.inbox import AgentMessage
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.loop_state import ACTIVE_AGENT
-from awaken.contracts.outbox import Letter
-from awaken.contracts.queries import DispatchQuery
-from awaken.contracts.runs import AmbiguousId, RunRecord
+from awaken.contracts.messages.inbox import AgentMessage
+from awaken.contracts.models.inference import InferenceRequest
+from awaken.contracts.plugins.loop_state import ACTIVE_AGENT
+from awaken.contracts.runs.records import AmbiguousId, RunRecord
+from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
+from awaken.contracts.storage.outbox import ThreadMessage
+from awaken.contracts.storage.queries import DispatchQuery
 from awaken.extensions.background import (
     SEND_MESSAGE_TOOL_ID,
     DurableMessageRequest,
@@ -300,7 +300,9 @@ def test_a_message_that_comes_at_any_moment_of_a_handoff_is_read_by_the_agent_th
         options: Any = {"store": WatchedStore(), "mailbox": CONFIG}
         async with AgentRuntime(agents, **options) as runtime:
             payload = AgentMessage(content="hi", agent_id="x", thread_id="x", run_id="x")
-            letter = Letter(thread_id="t", agent_id=reader, payload=msgspec.to_builtins(payload))
+            letter = ThreadMessage(
+                thread_id="t", agent_id=reader, payload=msgspec.to_builtins(payload)
+            )
             post = runtime._engine.tasks.post
             assert post is not None
             hook.arm(lambda: post(letter, "letter"))

@@ -8,33 +8,33 @@ import pytest
 
 from awaken import Agent, AgentRuntime, Phase, Plugin, PluginRegistrar, ToolContext, tool
 from awaken.backends.local import LocalBackend
-from awaken.contracts.backend_errors import (
-    AgentNotFound,
-    BackendExecutionFailed,
-    InvalidBackendConfig,
-    RemoteError,
-)
-from awaken.contracts.backend_requests import (
-    BackendControl,
-    BackendDelegateContinuation,
-    BackendDelegatePersistence,
-    BackendDelegatePolicy,
-    BackendDelegateRunRequest,
-    BackendRootRunRequest,
-)
 from awaken.contracts.backend_results import (
     BackendOutputArtifact,
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
 )
-from awaken.contracts.backends import (
+from awaken.contracts.backends.backend import (
     BackendCapabilities,
     CancellationCapability,
     ContinuationCapability,
     OutputCapability,
     TranscriptCapability,
     WaitCapability,
+)
+from awaken.contracts.backends.errors import (
+    AgentNotFound,
+    BackendExecutionFailed,
+    InvalidBackendConfig,
+    RemoteError,
+)
+from awaken.contracts.backends.requests import (
+    BackendControl,
+    BackendDelegateContinuation,
+    BackendDelegatePersistence,
+    BackendDelegatePolicy,
+    BackendDelegateRunRequest,
+    BackendRootRunRequest,
 )
 from awaken.contracts.errors import UnknownAgent
 from awaken.contracts.events import (
@@ -45,23 +45,23 @@ from awaken.contracts.events import (
     ToolCallResumed,
 )
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.inference import InferenceOverride
 from awaken.contracts.lifecycle import NaturalEnd, RunStatus
-from awaken.contracts.loop_state import (
+from awaken.contracts.models.inference import InferenceOverride
+from awaken.contracts.plugins.loop_state import (
     BACKEND_OUTPUT,
     CONTEXT_MESSAGES,
     CONTEXT_THROTTLE,
     RUN_LIFECYCLE,
     TOOL_CALL_STATES,
 )
-from awaken.contracts.plugins import PhaseContext
-from awaken.contracts.profile import GLOBAL_SCOPE, ProfileKey
-from awaken.contracts.runs import RunRequest, WaitingReason
-from awaken.contracts.state import StateScope
-from awaken.contracts.sub_runs import Delegation
+from awaken.contracts.plugins.plugin import PhaseContext
+from awaken.contracts.runs.records import RunRequest, WaitingReason
+from awaken.contracts.state.keys import StateScope
+from awaken.contracts.state.profile import GLOBAL_SCOPE, ProfileKey
 from awaken.contracts.tasks import TaskContext
 from awaken.contracts.tool_results import ToolResult, ToolStatus
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.tools.sub_runs import Delegation
+from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.stores.memory import MemoryProfileStore, MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls
 

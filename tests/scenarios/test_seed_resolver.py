@@ -17,11 +17,11 @@ from awaken import (
 from awaken.bootstrap.registries import source_of
 from awaken.bootstrap.upgrade import check_upgrade
 from awaken.contracts.errors import UnknownAgent, UnknownReference
-from awaken.contracts.inference import InferenceRequest
 from awaken.contracts.lifecycle import Blocked, Cancelled, NaturalEnd, RunStatus
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.contracts.resolver_errors import AgentResolverFailed
-from awaken.contracts.specs import RemoteEndpoint
-from awaken.contracts.sub_runs import Delegation
+from awaken.contracts.specs.agents import RemoteEndpoint
+from awaken.contracts.tools.sub_runs import Delegation
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.runtime.limits import Limits

@@ -8,10 +8,10 @@ import pytest
 from awaken import AwakenError, Message, ToolContext, tool
 from awaken.contracts.errors import InvalidInput, LimitExceeded
 from awaken.contracts.lifecycle import NaturalEnd
-from awaken.contracts.messages import Role, assistant, tool_answer, user
-from awaken.contracts.model_errors import ProviderFailed
-from awaken.contracts.plugins import Block, ToolGateContext
-from awaken.runtime.inbox import Inbox
+from awaken.contracts.messages.message import Role, assistant, tool_answer, user
+from awaken.contracts.models.errors import ProviderFailed
+from awaken.contracts.plugins.plugin import Block, ToolGateContext
+from awaken.runtime.journal.inbox import Inbox
 from awaken.runtime.limits import Limits
 from awaken.testing.scripted_model import Chunks, ToolCalls, Turn
 from awaken.testing.simulation import InjectionPoint, enumerate_awaits

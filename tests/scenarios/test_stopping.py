@@ -7,9 +7,9 @@ import pytest
 
 from awaken import ToolContext, tool
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import NaturalEnd, RunStatus, Stopped
-from awaken.contracts.specs import (
+from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.specs.agents import (
     ConsecutiveErrors,
     ContentMatch,
     LoopDetection,

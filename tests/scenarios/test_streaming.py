@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from awaken import AgentEvent, AgentRuntime, tool
-from awaken.contracts.deltas import TextDelta
 from awaken.contracts.errors import StoreUnavailable, ThreadBusy, UnknownAgent
 from awaken.contracts.events import LIVE_EVENTS, RunFinish, RunStart, ToolCallDone
-from awaken.contracts.inference import Stop, StopReason
 from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, RunStatus
-from awaken.contracts.model_errors import ProviderFailed
-from awaken.runtime.streams import READER_LIMIT, ReaderDropped
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.models.errors import ProviderFailed
+from awaken.contracts.models.inference import Stop, StopReason
+from awaken.runtime.journal.streams import READER_LIMIT, ReaderDropped
 from awaken.testing import assert_valid_events
 from awaken.testing.scripted_model import Chunks, Entry, ToolCalls, Turn
 

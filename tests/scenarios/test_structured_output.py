@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from awaken import RunFailed, tool
-from awaken.contracts.inference import StopReason
 from awaken.contracts.lifecycle import Failed, NaturalEnd
-from awaken.contracts.messages import Role, Visibility
-from awaken.contracts.runs import RunResult
+from awaken.contracts.messages.message import Role, Visibility
+from awaken.contracts.models.inference import StopReason
+from awaken.contracts.runs.records import RunResult
 from awaken.runtime.limits import Limits
 from awaken.testing.scripted_model import Entry, ToolCalls, Turn
 

@@ -16,10 +16,10 @@ from awaken.contracts.lifecycle import (
     Suspended,
     TicketStatus,
 )
-from awaken.contracts.loop_state import TOOL_CALL_STATES
-from awaken.contracts.messages import user
-from awaken.contracts.runs import WaitingReason
-from awaken.contracts.suspension import ResumeMode, ToolCallResume
+from awaken.contracts.messages.message import user
+from awaken.contracts.plugins.loop_state import TOOL_CALL_STATES
+from awaken.contracts.runs.records import WaitingReason
+from awaken.contracts.suspension.tickets import ResumeMode, ToolCallResume
 from awaken.runtime.run import Run
 from awaken.testing.scripted_model import ToolCalls
 from awaken.testing.simulation import simulate

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from awaken import Agent, ToolContext, tool
-from awaken.contracts.dispatch import DispatchStatus, InputMode, Purged
 from awaken.contracts.errors import StoreUnavailable
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages import Role
-from awaken.contracts.suspension import (
+from awaken.contracts.messages.message import Role
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, Purged
+from awaken.contracts.suspension.tickets import (
     DecisionAction,
     SuspendTicket,
     Suspension,

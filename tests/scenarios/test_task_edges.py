@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import QueueFull, StoreUnavailable
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.storage import Commit
+from awaken.contracts.models.inference import InferenceRequest
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.store import Commit
 from awaken.contracts.tasks import TaskContext
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.mailbox.config import MailboxConfig
-from awaken.runtime.leases import RuntimeClosing
+from awaken.runtime.journal.leases import RuntimeClosing
 from awaken.runtime.limits import Limits
 from awaken.testing import ScriptedModel, ToolCalls
 
@@ -242,7 +242,7 @@ def test_a_message_names_only_readers_that_its_writer_may_start(tmp_path: Path) 
 def test_the_end_of_a_task_is_written_however_long_the_store_is_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("awaken.runtime.function_tasks._FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("awaken.runtime.children.function_tasks._FIRST_PAUSE_S", 0.001)
     config = MailboxConfig(poll_ms=10, relay_ms=20, lease_ms=60_000)
 
     async def scenario() -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from awaken import ToolContext, tool
 from awaken.contracts.events import RunFinish
-from awaken.contracts.inference import InferenceRequest
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd
-from awaken.contracts.messages import SenderKind, Visibility
-from awaken.contracts.runs import WaitingReason
+from awaken.contracts.messages.message import SenderKind, Visibility
+from awaken.contracts.models.inference import InferenceRequest
+from awaken.contracts.runs.records import WaitingReason
 from awaken.contracts.tasks import BACKGROUND_TASKS, ParentRunCancelled, TaskInfo
 from awaken.runtime.limits import Limits
 

@@ -10,10 +10,10 @@ import pytest
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
 from awaken.contracts.errors import InvalidSpec, StoreUnavailable
-from awaken.contracts.inference import InferenceRequest
 from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.messages import SenderKind
-from awaken.contracts.outbox import Letter
+from awaken.contracts.messages.message import SenderKind
+from awaken.contracts.models.inference import InferenceRequest
+from awaken.contracts.storage.outbox import ThreadMessage
 from awaken.contracts.tasks import TaskContext
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.runtime.limits import Limits
@@ -93,7 +93,7 @@ class Jam:
         self._taken: Counter[str] = Counter()
         desk.post = self._post
 
-    async def _post(self, letter: Letter, letter_id: str) -> bool:
+    async def _post(self, letter: ThreadMessage, letter_id: str) -> bool:
         task_id = letter.payload["task_id"]
         self._taken[task_id] += 1
         if self._taken[task_id] > self._free:

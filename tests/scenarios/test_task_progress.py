@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.inference import InferenceRequest
 from awaken.contracts.lifecycle import NaturalEnd
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.contracts.tasks import TaskContext, TaskFate
 from awaken.testing import ScriptedModel, ToolCalls
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.dispatch import DispatchStatus, InputMode
 from awaken.contracts.errors import InvalidResume, UnknownRun, UnknownThread
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages import user
-from awaken.contracts.queries import ThreadQuery
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.suspension import SuspendTicket
+from awaken.contracts.messages.message import user
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode
+from awaken.contracts.storage.queries import ThreadQuery
+from awaken.contracts.suspension.tickets import SuspendTicket
 from awaken.mailbox.submissions import hash_of
 from awaken.services.threads import ThreadEdit
 from awaken.stores.memory import MemoryStore

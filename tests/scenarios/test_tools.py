@@ -18,12 +18,12 @@ from awaken import (
     ToolResult,
     tool,
 )
-from awaken.contracts.context_messages import system_context
 from awaken.contracts.events import ToolCallDone, encode_event
 from awaken.contracts.lifecycle import NaturalEnd, Suspended
-from awaken.contracts.loop_state import ADD_CONTEXT_MESSAGE
-from awaken.contracts.state import EffectSpec, Snapshot
-from awaken.contracts.tools import ToolDescriptor, ToolError, ToolOutput
+from awaken.contracts.messages.context_messages import system_context
+from awaken.contracts.plugins.loop_state import ADD_CONTEXT_MESSAGE
+from awaken.contracts.state.keys import EffectSpec, Snapshot
+from awaken.contracts.tools.tool import ToolDescriptor, ToolError, ToolOutput
 from awaken.testing.scripted_model import ToolCalls
 
 from .worlds import CheckedModel, Story, World, play, simulated

@@ -5,21 +5,21 @@ from typing import Any
 import pytest
 
 from awaken import AgentRuntime, Phase, StateCommand, tool
-from awaken.contracts.context_messages import suffix_context, system_context
-from awaken.contracts.deltas import TextDelta
 from awaken.contracts.events import InferenceComplete, ToolCallCancel, ToolCallReady
-from awaken.contracts.inference import (
+from awaken.contracts.lifecycle import Failed, NaturalEnd
+from awaken.contracts.messages.context_messages import suffix_context, system_context
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.messages.message import Role, Visibility
+from awaken.contracts.models.errors import RateLimited
+from awaken.contracts.models.inference import (
     ContextWindowPolicy,
     InferenceOverride,
     StopReason,
     TokenUsage,
 )
-from awaken.contracts.lifecycle import Failed, NaturalEnd
-from awaken.contracts.loop_state import ADD_CONTEXT_MESSAGE, EXCLUDE_TOOL
-from awaken.contracts.messages import Role, Visibility
-from awaken.contracts.model_errors import RateLimited
-from awaken.contracts.plugins import PhaseContext
-from awaken.contracts.stream_recovery import TRUNCATED_PROMPT
+from awaken.contracts.models.stream_recovery import TRUNCATED_PROMPT
+from awaken.contracts.plugins.loop_state import ADD_CONTEXT_MESSAGE, EXCLUDE_TOOL
+from awaken.contracts.plugins.plugin import PhaseContext
 from awaken.testing.scripted_model import Chunks, Entry, ToolCalls, Turn
 
 from .worlds import Hooks, play

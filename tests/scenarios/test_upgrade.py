@@ -32,21 +32,26 @@ from awaken.bootstrap.resumability import Resumability
 from awaken.bootstrap.upgrade import UpgradeReport, check_upgrade
 from awaken.cli.db import app as db_app
 from awaken.cli.upgrade import app as upgrade_app
-from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import CorruptRecord, StoreUnavailable
 from awaken.contracts.lifecycle import NaturalEnd, RunStatus
-from awaken.contracts.loop_state import PENDING_ACTIONS
-from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall, user
-from awaken.contracts.plugins import Suspend, ToolGateContext
-from awaken.contracts.profile import GLOBAL_SCOPE
-from awaken.contracts.queries import DispatchQuery, RunQuery, ThreadQuery
-from awaken.contracts.runs import RunRecord, RunRequest
-from awaken.contracts.state import QueuedAction, ScheduledActionSpec, StateCommand, StoredValue
-from awaken.contracts.storage import Checkout, ToolRecord, ToolRecordStatus
-from awaken.contracts.suspension import ResumeMode, SuspendTicket, Ticket, ToolCallResume
-from awaken.contracts.threads import Thread
+from awaken.contracts.messages.message import Message, MessageMetadata, Role, ToolCall, user
+from awaken.contracts.plugins.loop_state import PENDING_ACTIONS
+from awaken.contracts.plugins.plugin import Suspend, ToolGateContext
+from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.state.keys import (
+    QueuedAction,
+    ScheduledActionSpec,
+    StateCommand,
+    StoredValue,
+)
+from awaken.contracts.state.profile import GLOBAL_SCOPE
+from awaken.contracts.storage.dispatch import InputMode
+from awaken.contracts.storage.queries import DispatchQuery, RunQuery, ThreadQuery
+from awaken.contracts.storage.store import Checkout, ToolRecord, ToolRecordStatus
+from awaken.contracts.suspension.tickets import ResumeMode, SuspendTicket, Ticket, ToolCallResume
 from awaken.mailbox.config import MailboxConfig
-from awaken.runtime.bookmark import Bookmark, stored_bookmark
+from awaken.runtime.journal.bookmark import Bookmark, stored_bookmark
 from awaken.runtime.resolution.registry import RegistrySnapshot
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite.store import SqliteStore

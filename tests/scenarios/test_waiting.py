@@ -7,10 +7,10 @@ import pytest
 
 from awaken import Agent, AgentRuntime, RunResult
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.bus import Signal, SignalKind
 from awaken.contracts.errors import StoreUnavailable
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd
-from awaken.contracts.storage import Commit, CommitReceipt
+from awaken.contracts.storage.bus import Signal, SignalKind
+from awaken.contracts.storage.store import Commit, CommitReceipt
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls
 

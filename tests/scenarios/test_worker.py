@@ -8,15 +8,15 @@ import pytest
 
 from awaken import Agent
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.dispatch import DispatchStatus
 from awaken.contracts.errors import StoreUnavailable, ThreadBusy
 from awaken.contracts.lifecycle import Failed, NaturalEnd, RunStatus
-from awaken.contracts.messages import user
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.messages.message import user
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.dispatch import DispatchStatus
+from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.mailbox import Mailbox
-from awaken.runtime.system import Uuid7Source
+from awaken.runtime.primitives.system import Uuid7Source
 from awaken.testing import (
     ScriptedModel,
     ToolCalls,

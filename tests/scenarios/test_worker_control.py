@@ -7,10 +7,10 @@ import pytest
 
 from awaken import Agent, ToolContext, tool
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd
-from awaken.contracts.messages import user
-from awaken.contracts.runs import RunRequest
+from awaken.contracts.messages.message import user
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
 from awaken.testing import (
     ScriptedModel,
     ToolCalls,

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from awaken import Agent, ToolContext, tool
-from awaken.contracts.dispatch import Claim, DispatchStatus
 from awaken.contracts.errors import LeaseLost
 from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.messages import Role, user
-from awaken.contracts.runs import RunRequest
+from awaken.contracts.messages.message import Role, user
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.dispatch import Claim, DispatchStatus
 from awaken.mailbox.heartbeat import Heartbeat
 from awaken.mailbox.worker import Worker
 from awaken.runtime.engine import RunEngine
-from awaken.runtime.system import SystemClock, Uuid7Source
+from awaken.runtime.primitives.system import SystemClock, Uuid7Source
 from awaken.testing import (
     InjectionPoint,
     ScriptedModel,

@@ -5,8 +5,8 @@ from typing import Any
 
 from awaken import Agent
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages import Role
-from awaken.contracts.storage import Commit
+from awaken.contracts.messages.message import Role
+from awaken.contracts.storage.store import Commit
 from awaken.testing import (
     ScriptedModel,
     ToolCalls,

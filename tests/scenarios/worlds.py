@@ -23,7 +23,6 @@ from awaken import (
     RunResult,
     StateKey,
 )
-from awaken.contracts.deltas import Event, ReasoningDelta, TextDelta, ToolCallStart
 from awaken.contracts.events import (
     LIVE_EVENTS,
     ErrorEvent,
@@ -36,12 +35,13 @@ from awaken.contracts.events import (
     ToolCallReady,
     ToolCallResumed,
 )
-from awaken.contracts.inference import InferenceRequest
 from awaken.contracts.lifecycle import RunStatus, Termination, status_after
-from awaken.contracts.messages import Role
-from awaken.contracts.plugins import PhaseHook, ToolGate
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Commit, CommitReceipt
+from awaken.contracts.messages.deltas import Event, ReasoningDelta, TextDelta, ToolCallStart
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.inference import InferenceRequest
+from awaken.contracts.plugins.plugin import PhaseHook, ToolGate
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.store import Commit, CommitReceipt
 from awaken.contracts.tenancy import namespace_of, stored_id
 from awaken.runtime.limits import Limits
 from awaken.stores.memory import MemoryStore

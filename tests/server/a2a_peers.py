@@ -24,15 +24,15 @@ from starlette.routing import Route
 
 from awaken.backends.a2a.backend import A2ABackend, A2ABackendFactory
 from awaken.backends.a2a.turn import context_of
-from awaken.contracts.backend_requests import (
+from awaken.contracts.backends.requests import (
     BackendAbortRequest,
     BackendRootRunRequest,
     RemoteTarget,
 )
 from awaken.contracts.clock import SystemClock
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.messages import user
-from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.messages.message import user
+from awaken.contracts.specs.agents import RemoteEndpoint
 from awaken.outbound.guard import Outbound
 from awaken.testing.fakes import EventRecorder
 

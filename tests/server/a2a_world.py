@@ -15,7 +15,7 @@ from google.protobuf.json_format import MessageToDict
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
 from awaken.bootstrap.serving import premises_of
-from awaken.contracts.suspension import ResumeMode
+from awaken.contracts.suspension.tickets import ResumeMode
 from awaken.outbound.guard import Outbound
 from awaken.protocols.a2a.configs import PushPolicy
 from awaken.protocols.a2a.routes import a2a_protocol

@@ -10,7 +10,7 @@ from typing import Any
 
 from awaken.backends.acp.backend import AcpBackend, AcpBackendFactory
 from awaken.backends.acp.config import AcpLimits
-from awaken.contracts.backend_requests import (
+from awaken.contracts.backends.requests import (
     BackendControl,
     BackendDelegateRunRequest,
     BackendParentContext,
@@ -19,9 +19,9 @@ from awaken.contracts.backend_requests import (
 )
 from awaken.contracts.events import ActivitySnapshot, AgentEvent
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.messages import Message, ToolCall, user
-from awaken.contracts.specs import RemoteEndpoint
-from awaken.contracts.suspension import SuspendTicket, ToolCallResume
+from awaken.contracts.messages.message import Message, ToolCall, user
+from awaken.contracts.specs.agents import RemoteEndpoint
+from awaken.contracts.suspension.tickets import SuspendTicket, ToolCallResume
 
 from .processes import eventually
 

@@ -9,9 +9,9 @@ from typing import Any
 import aiohttp
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.deltas import TextDelta
-from awaken.contracts.inference import InferenceRequest, ModelEvent
-from awaken.contracts.suspension import ResumeMode
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.models.inference import InferenceRequest, ModelEvent
+from awaken.contracts.suspension.tickets import ResumeMode
 from awaken.server.config import ServerConfig
 from awaken.testing import ScriptedModel
 

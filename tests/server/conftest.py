@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from awaken.server.endpoint import Endpoint
-from awaken.server.exchange import Exchange
+from awaken.server.exchange import HttpExchange
 
 
 @pytest.fixture(autouse=True)
@@ -14,7 +14,7 @@ def documented_statuses(monkeypatch: pytest.MonkeyPatch) -> Any:
     answered: set[tuple[str, str, int]] = set()
     call = Endpoint.__call__
 
-    async def watched(self: Endpoint, exchange: Exchange, receive: Any) -> None:
+    async def watched(self: Endpoint, exchange: HttpExchange, receive: Any) -> None:
         sent = exchange._send
 
         async def send(message: Any) -> None:

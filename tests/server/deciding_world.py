@@ -9,8 +9,8 @@ from typing import Any
 from awaken import Agent, AgentRuntime, tool
 from awaken.bootstrap.decisions import decision_on
 from awaken.contracts.errors import AwakenError
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.suspension.tickets import Ticket
 from awaken.extensions.permission import PermissionPlugin
 from awaken.protocols.acp.sessions import Sessions
 from awaken.server.app import ServerApp

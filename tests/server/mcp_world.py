@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.inference import InferenceRequest
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.server.config import ServerConfig
 from awaken.testing import ScriptedModel
 from awaken.testing.scripted_model import ToolCalls

@@ -12,8 +12,8 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.deltas import TextDelta
-from awaken.contracts.inference import InferenceRequest, ModelEvent, Stop, StopReason
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.models.inference import InferenceRequest, ModelEvent, Stop, StopReason
 from awaken.server.config import ServerConfig
 
 from .serving import serving

@@ -13,23 +13,20 @@ from awaken.backends.a2a import backend, channel, sending
 from awaken.backends.a2a.failures import RemoteOutcomeUnknown
 from awaken.backends.a2a.outgoing import turn_messages
 from awaken.backends.acp.prompts import PromptAbilities, prompt_of
-from awaken.contracts.backend_errors import (
+from awaken.contracts.backend_results import BackendRunStatus
+from awaken.contracts.backends.errors import (
     AgentNotFound,
     RemoteMalformed,
     RemoteRefused,
     RemoteTooLarge,
     RemoteUnreachable,
 )
-from awaken.contracts.backend_requests import (
-    BackendDelegateRunRequest,
-    BackendParentContext,
-)
-from awaken.contracts.backend_results import BackendRunStatus
+from awaken.contracts.backends.requests import BackendDelegateRunRequest, BackendParentContext
 from awaken.contracts.clock import SystemClock
 from awaken.contracts.events import ActivitySnapshot
 from awaken.contracts.identity import derived_id
 from awaken.contracts.lifecycle import Cancelled, RunStatus, Stopped, Suspended
-from awaken.contracts.messages import (
+from awaken.contracts.messages.message import (
     Message,
     Role,
     Sender,
@@ -38,9 +35,9 @@ from awaken.contracts.messages import (
     as_blocks,
     user,
 )
-from awaken.contracts.queries import RunQuery
 from awaken.contracts.secrets import RedactedString
-from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.specs.agents import RemoteEndpoint
+from awaken.contracts.storage.queries import RunQuery
 from awaken.outbound.guard import Outbound
 from awaken.server.config import ServerConfig, TokenSpec
 from awaken.testing import ScriptedModel, ToolCalls

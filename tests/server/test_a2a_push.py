@@ -19,7 +19,7 @@ from aiohttp import web
 from google.protobuf.json_format import MessageToDict
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.profile import ProfileEntry
+from awaken.contracts.state.profile import ProfileEntry
 from awaken.outbound.guard import Outbound
 from awaken.protocols.a2a.configs import PENDING, PushPolicy, find_config, scope
 from awaken.protocols.a2a.delivery import Deliverer, _NotOurs

@@ -13,7 +13,7 @@ from tests.scenarios.worlds import simulated
 from awaken import Agent, AgentRuntime
 from awaken.contracts.events import RunFinish, RunStart
 from awaken.contracts.lifecycle import RunStatus, Suspended
-from awaken.contracts.profile import ProfileEntry
+from awaken.contracts.state.profile import ProfileEntry
 from awaken.outbound.guard import Outbound
 from awaken.protocols.a2a import configs
 from awaken.protocols.a2a.configs import (

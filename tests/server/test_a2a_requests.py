@@ -7,7 +7,7 @@ from a2a.types.a2a_pb2 import CancelTaskRequest, GetExtendedAgentCardRequest, Li
 from a2a.utils.errors import TaskNotCancelableError, TaskNotFoundError
 from google.protobuf.json_format import MessageToDict
 
-from awaken.contracts.content import Audio, Document, Image, Text, Video
+from awaken.contracts.messages.content import Audio, Document, Image, Text, Video
 from awaken.contracts.secrets import RedactedString
 from awaken.outbound.guard import Outbound
 from awaken.protocols.a2a.decode import message_violations, user_message

@@ -13,7 +13,7 @@ from google.protobuf.json_format import MessageToDict
 from awaken import Agent, AgentRuntime
 from awaken.contracts.events import ActivitySnapshot, RunFinish
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus, Suspended
-from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.specs.agents import RemoteEndpoint
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .a2a_peers import Executor, official_peer

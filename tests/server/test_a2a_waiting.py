@@ -11,10 +11,10 @@ from google.protobuf.json_format import MessageToDict
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages import Role
-from awaken.contracts.runs import RunRecord
+from awaken.contracts.messages.message import Role
+from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.secrets import RedactedString
-from awaken.contracts.suspension import ResumeMode
+from awaken.contracts.suspension.tickets import ResumeMode
 from awaken.protocols.a2a.states import Question, TaskState, state_of
 from awaken.server.config import ServerConfig, TokenSpec
 from awaken.testing import ScriptedModel

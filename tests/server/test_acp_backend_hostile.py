@@ -10,16 +10,16 @@ import msgspec
 import pytest
 
 from awaken.backends.acp.config import AcpLimits
-from awaken.contracts.backend_errors import (
+from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
+from awaken.contracts.backends.errors import (
     BackendExecutionFailed,
     RemoteMalformed,
     RemoteRefused,
     RemoteTooLarge,
     RemoteUnsupported,
 )
-from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
 from awaken.contracts.lifecycle import Stopped, StoppedReason
-from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.suspension.tickets import ToolCallResume
 
 from .acp_backend_world import (
     PROMPT_LIMITS,

@@ -13,14 +13,14 @@ from awaken.backends.acp.permissions import (
     PermissionRequest,
     outcome,
 )
-from awaken.contracts.backend_errors import BackendExecutionFailed, InvalidBackendConfig
-from awaken.contracts.backends import (
+from awaken.contracts.backends.backend import (
     BackendCapabilities,
     CancellationCapability,
     ExecutionBackendFactory,
 )
-from awaken.contracts.specs import RemoteEndpoint
-from awaken.contracts.suspension import DecisionAction, ToolCallResume
+from awaken.contracts.backends.errors import BackendExecutionFailed, InvalidBackendConfig
+from awaken.contracts.specs.agents import RemoteEndpoint
+from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
 
 from .acp_backend_world import root, run
 

@@ -12,10 +12,10 @@ from acp.schema import EnvVariable, McpServerStdio
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
 from awaken.contracts.lifecycle import NaturalEnd
-from awaken.contracts.messages import Role
-from awaken.contracts.tools import ToolDescriptor, ToolEffect
+from awaken.contracts.messages.message import Role
+from awaken.contracts.tools.tool import ToolDescriptor, ToolEffect
 from awaken.extensions.permission.plugin import PermissionPlugin
-from awaken.runtime.session_tools import EndedSessionTool, SessionEnded
+from awaken.runtime.loop.session_tools import EndedSessionTool, SessionEnded
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .acp_world import Editor, editing

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.events import (
     ActivityDelta,
     ActivitySnapshot,
@@ -30,10 +29,11 @@ from awaken.contracts.events import (
     ToolCallResumed,
     ToolCallStreamDelta,
 )
-from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, Suspended, Termination
-from awaken.contracts.messages import Message, Role, Visibility, user
-from awaken.contracts.suspension import (
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.messages.message import Message, Role, Visibility, user
+from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.suspension.tickets import (
     PendingToolCall,
     ResumeMode,
     SuspendTicket,

@@ -12,8 +12,8 @@ import pytest
 from ag_ui.core import ResumeEntry, RunAgentInput, Tool, UserMessage
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.content import Base64Source, Document, Image, Text, UrlSource
-from awaken.contracts.messages import Message, Role, Visibility
+from awaken.contracts.messages.content import Base64Source, Document, Image, Text, UrlSource
+from awaken.contracts.messages.message import Message, Role, Visibility
 from awaken.contracts.secrets import RedactedString
 from awaken.server.config import ServerConfig, TokenSpec
 from awaken.testing import ScriptedModel, ToolCalls

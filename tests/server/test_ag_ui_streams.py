@@ -6,7 +6,7 @@ from typing import Any
 import aiohttp
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.model_errors import TransportFailed
+from awaken.contracts.models.errors import TransportFailed
 from awaken.contracts.secrets import RedactedString
 from awaken.server.config import ServerConfig, TokenSpec
 from awaken.testing import Chunks, Reasoning, ScriptedModel, ToolCalls, Turn

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken.contracts.messages import Message
+from awaken.contracts.messages.message import Message
 from awaken.contracts.secrets import RedactedString
 from awaken.server.config import ServerConfig, TokenSpec
 from awaken.services import histories

@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.messages import MessageRecord, Role, Visibility, assistant, user
-from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Page, VisibilityFilter
+from awaken.contracts.messages.message import MessageRecord, Role, Visibility, assistant, user
+from awaken.contracts.runs.threads import Thread
 from awaken.contracts.secrets import RedactedString
-from awaken.contracts.storage import Commit
-from awaken.contracts.threads import Thread
+from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Page, VisibilityFilter
+from awaken.contracts.storage.store import Commit
 from awaken.mailbox.config import MailboxConfig
 from awaken.server.config import ServerConfig, TokenSpec
 from awaken.stores.memory.store import MemoryStore

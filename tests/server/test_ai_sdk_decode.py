@@ -5,10 +5,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken.contracts.content import Audio, Base64Source, Document, Image, Text, UrlSource, Video
-from awaken.contracts.decision_errors import InvalidDecision
-from awaken.contracts.messages import Role, Visibility
-from awaken.contracts.suspension import ResumeMode, Suspension, Ticket
+from awaken.contracts.messages.content import (
+    Audio,
+    Base64Source,
+    Document,
+    Image,
+    Text,
+    UrlSource,
+    Video,
+)
+from awaken.contracts.messages.message import Role, Visibility
+from awaken.contracts.suspension.errors import InvalidDecision
+from awaken.contracts.suspension.tickets import ResumeMode, Suspension, Ticket
 from awaken.protocols.ai_sdk.decode import (
     context_messages,
     decisions_of,
@@ -17,7 +25,7 @@ from awaken.protocols.ai_sdk.decode import (
     unseen,
 )
 from awaken.protocols.ai_sdk.wire import ChatRequest, UiMessage
-from awaken.transport.problems import Problem
+from awaken.transport.problems import HttpError
 
 TICKETS = (
     Ticket(ticket_id="k1", thread_id="t", run_id="r", call_id="c1", tool_name="add"),
@@ -126,7 +134,7 @@ def test_plain_data_is_kept_as_base64_and_documents_keep_their_name() -> None:
     ["data:image/png;base64", "data:image/png;base64,*", "file:///etc/passwd", "", "blob:x"],
 )
 def test_a_malformed_file_is_refused(url: str) -> None:
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(HttpError) as caught:
         file(url, "image/png")
     assert (caught.value.status, caught.value.code) == (400, "invalid_file")
 

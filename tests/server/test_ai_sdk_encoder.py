@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 
 from awaken.contracts import events as ev
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import (
     BehaviorRequested,
     Blocked,
@@ -19,12 +17,10 @@ from awaken.contracts.lifecycle import (
     Suspended,
     Termination,
 )
-from awaken.contracts.messages import Visibility, user
-from awaken.contracts.suspension import (
-    ResumeMode,
-    SuspendTicket,
-    Suspension,
-)
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.messages.message import Visibility, user
+from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.suspension.tickets import ResumeMode, SuspendTicket, Suspension
 from awaken.contracts.tool_results import ToolResult
 from awaken.protocols.ai_sdk.encoder import PREVIEW_CHARS, AiSdkEncoder
 

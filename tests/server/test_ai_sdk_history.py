@@ -7,10 +7,16 @@ import pytest
 from msgspec.structs import replace
 
 from awaken.contracts.errors import CursorExpired
-from awaken.contracts.messages import Message, MessageMetadata, MessageRecord, assistant, user
-from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Page
-from awaken.contracts.storage import Commit
-from awaken.contracts.threads import Thread
+from awaken.contracts.messages.message import (
+    Message,
+    MessageMetadata,
+    MessageRecord,
+    assistant,
+    user,
+)
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Page
+from awaken.contracts.storage.store import Commit
 from awaken.services.view import TenantView
 from awaken.stores.memory import MemoryStore
 from awaken.testing import Chunks, ScriptedModel, ToolCalls, Turn

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from awaken import Agent, AgentRuntime, tool
 from awaken.cli.main import app as command_line
 from awaken.contracts.lifecycle import Cancelled, RunStatus
-from awaken.contracts.messages import Role
-from awaken.contracts.suspension import ResumeMode
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.messages.message import Role
+from awaken.contracts.suspension.tickets import ResumeMode
+from awaken.contracts.tools.context import ToolContext
 from awaken.mailbox.config import MailboxConfig
 from awaken.server.config import ServerConfig, TokenSpec
 from awaken.testing import ScriptedModel, ToolCalls

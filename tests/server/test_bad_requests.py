@@ -19,8 +19,8 @@ from urllib.parse import quote, unquote_to_bytes
 import pytest
 
 from awaken import AgentRuntime
-from awaken.contracts.queries import DispatchQuery, RunQuery, ThreadQuery
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.queries import DispatchQuery, RunQuery, ThreadQuery
+from awaken.contracts.storage.store import Store
 from awaken.server.app import ServerApp
 from awaken.transport.routes import ApiRoute
 

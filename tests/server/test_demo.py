@@ -8,9 +8,9 @@ import aiohttp
 import pytest
 
 from awaken import Agent, AgentRuntime
-from awaken.bootstrap.demo import demo_agents
-from awaken.bootstrap.demo_settings import demo_providers
 from awaken.contracts.errors import InvalidInput
+from awaken.demo.agents import demo_agents
+from awaken.demo.settings import demo_providers
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .serving import Frame, post_stream, read_stream, serving

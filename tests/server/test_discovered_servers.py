@@ -9,7 +9,7 @@ from awaken.backends.a2a.backend import A2ABackendFactory
 from awaken.backends.a2a.cards import A2ACards
 from awaken.bootstrap.registries import registry_set
 from awaken.contracts.clock import SystemClock
-from awaken.contracts.remote_registries import RemoteRegistry
+from awaken.contracts.specs.remote_registries import RemoteRegistry
 from awaken.outbound.guard import Outbound
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.services.discovery import Discovery, with_remotes

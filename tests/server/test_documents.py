@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from awaken.transport import documents
 from awaken.transport.documents import DEPTH_MAX, DIGITS_MAX, check_document
-from awaken.transport.problems import Problem
+from awaken.transport.problems import HttpError
 
 MANY = 10**9
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")) | st.text(
@@ -65,7 +65,7 @@ def test_depth_is_counted_without_decoding(opening: bytes) -> None:
         if is_taken:
             check_document(data, MANY)
             continue
-        with pytest.raises(Problem, match="nested more than 100 deep") as caught:
+        with pytest.raises(HttpError, match="nested more than 100 deep") as caught:
             check_document(data, MANY)
         assert caught.value.status == 400
     check_document(b'{"a": "' + b"[" * 5000 + b'"}', MANY)
@@ -78,7 +78,7 @@ def test_depth_is_counted_without_decoding(opening: bytes) -> None:
 def test_a_flood_is_refused_by_its_number(piece: bytes) -> None:
     data = b"[" + b",".join([piece] * 3000) + b"]"
     check_document(data, 100_000)
-    with pytest.raises(Problem, match="more than 2900 values") as caught:
+    with pytest.raises(HttpError, match="more than 2900 values") as caught:
         check_document(data, 2900)
     assert (caught.value.status, caught.value.code) == (413, "body_too_large")
 
@@ -92,7 +92,7 @@ def test_numbers_that_take_long_count_more() -> None:
 @pytest.mark.parametrize("number", ["1" * 2200, "0." + "1" * 2200, "1e" + "0" * 2200])
 def test_a_long_number_is_refused(number: str) -> None:
     data = f'{{"a": {number}, "b": "{" " * 70_000}"}}'.encode()
-    with pytest.raises(Problem, match=f"more than {DIGITS_MAX} digits"):
+    with pytest.raises(HttpError, match=f"more than {DIGITS_MAX} digits"):
         check_document(data, MANY)
     check_document(f'{{"a": "{"1" * 90_000}"}}'.encode(), MANY)
 
@@ -102,7 +102,7 @@ def test_the_zero_character_is_found_behind_any_number_of_backslashes(size: int)
     for count in range(1, 7):
         data = b'{"a": "' + b"x" * size + b"\\" * count + b'u0000"}'
         if count % 2:
-            with pytest.raises(Problem, match="zero character"):
+            with pytest.raises(HttpError, match="zero character"):
                 check_document(data, MANY)
         else:
             check_document(data, MANY)

@@ -10,18 +10,18 @@ import pytest
 
 from awaken import Agent, AgentRuntime, tool
 from awaken.contracts.events import AgentEvent, LoggedEvent, RunFinish
-from awaken.contracts.messages import user
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.suspension import ResumeMode, ToolCallResume
-from awaken.contracts.tool_context import ToolContext
-from awaken.contracts.tools import ToolError
+from awaken.contracts.messages.message import user
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.suspension.tickets import ResumeMode, ToolCallResume
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import ToolError
 from awaken.protocols.a2a.projection import TaskEncoder, TaskProjection
 from awaken.protocols.ag_ui.encoder import AgUiEncoder
 from awaken.protocols.ai_sdk.encoder import AiSdkEncoder
 from awaken.protocols.native.encoder import NativeEncoder
 from awaken.protocols.openai.chat_encoder import ChatEncoder
 from awaken.protocols.openai.responses_encoder import ResponsesEncoder
-from awaken.runtime.streams import StreamItem
+from awaken.runtime.journal.streams import StreamItem
 from awaken.services.following import EventStream
 from awaken.services.view import TenantView
 from awaken.testing import ScriptedModel, ToolCalls

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import CursorInvalid, UnknownRun, UnknownThread
 from awaken.contracts.events import (
     ErrorEvent,
@@ -20,13 +19,14 @@ from awaken.contracts.events import (
     plain,
 )
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, Suspended
-from awaken.contracts.messages import user
-from awaken.contracts.runs import OnBusy, RunRequest
-from awaken.contracts.suspension import ResumeMode, ToolCallResume
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.messages.message import user
+from awaken.contracts.runs.records import OnBusy, RunRequest
+from awaken.contracts.storage.dispatch import InputMode
+from awaken.contracts.suspension.tickets import ResumeMode, ToolCallResume
+from awaken.contracts.tools.context import ToolContext
 from awaken.mailbox.config import MailboxConfig
-from awaken.runtime import streams
-from awaken.runtime.streams import ReaderDropped, StreamItem
+from awaken.runtime.journal import streams
+from awaken.runtime.journal.streams import ReaderDropped, StreamItem
 from awaken.services import following
 from awaken.services.following import EventStream
 from awaken.services.view import TenantView

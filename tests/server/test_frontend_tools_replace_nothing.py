@@ -7,8 +7,8 @@ import pytest
 
 from awaken import Agent, AgentRuntime, tool
 from awaken.authoring.frontend import FrontEndTool
-from awaken.contracts.decision_errors import FrontendToolConflict
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.suspension.errors import FrontendToolConflict
+from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .deciding_world import server_config

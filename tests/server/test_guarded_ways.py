@@ -12,7 +12,7 @@ from tests.resting import resting
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
 from awaken.contracts.lifecycle import Blocked
-from awaken.contracts.suspension import ResumeMode, ToolCallResume
+from awaken.contracts.suspension.tickets import ResumeMode, ToolCallResume
 from awaken.extensions.guardrails import GuardrailsPlugin
 from awaken.mailbox.config import MailboxConfig
 from awaken.testing import ScriptedModel, ToolCalls

@@ -22,8 +22,8 @@ from awaken import Agent, AgentRuntime
 from awaken.backends.a2a import client, errand, sending, stopping, watching
 from awaken.contracts.events import AgentEvent, RunFinish
 from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, Stopped, Suspended
-from awaken.contracts.messages import Role
-from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.messages.message import Role
+from awaken.contracts.specs.agents import RemoteEndpoint
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .a2a_peers import task

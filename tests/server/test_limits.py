@@ -14,7 +14,7 @@ from awaken.server.app import ServerApp
 from awaken.server.config import RateLimit, ServerConfig, ServerLimits
 from awaken.testing import FakeClock, ScriptedModel
 from awaken.transport.asgi import Bytes, Receive, Reply, Scope, Send, as_json
-from awaken.transport.routes import Access, ApiRoute, Call, WireProtocol
+from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
 
 from .in_process import Request, ask, bearer, config, token
 
@@ -32,12 +32,12 @@ class Waiting:
         self.go = asyncio.Event()
         self.calls = 0
 
-    async def slow(self, _: Call) -> Reply:
+    async def slow(self, _: RouteCall) -> Reply:
         self.calls += 1
         await self.go.wait()
         return Bytes(200, b"done")
 
-    async def stream(self, _: Call) -> Reply:
+    async def stream(self, _: RouteCall) -> Reply:
         self.calls += 1
         return self._write
 
@@ -47,7 +47,7 @@ class Waiting:
         await self.go.wait()
         await send({"type": "http.response.body", "body": b"last"})
 
-    async def echo(self, call: Call) -> Reply:
+    async def echo(self, call: RouteCall) -> Reply:
         self.calls += 1
         return as_json({"path": dict(call.path), "body": call.body})
 

@@ -15,12 +15,12 @@ from awaken import Agent, AgentRuntime, ProviderSpec
 from awaken.bootstrap.providers import missing_keys
 from awaken.cli.logs import ACCESS, RUNS, log_requests, with_logs
 from awaken.contracts.lifecycle import Failed, NaturalEnd
-from awaken.contracts.runs import RunRecord
-from awaken.runtime.run_log import log_end, log_recovery, log_takeover
+from awaken.contracts.runs.records import RunRecord
+from awaken.runtime.journal.run_log import log_end, log_recovery, log_takeover
 from awaken.server.config import RateLimit, ServerLimits
 from awaken.server.refusal_log import CLASSES_MAX, WINDOW_MS, RefusalLog
 from awaken.testing import FakeClock, ScriptedModel
-from awaken.transport.problems import Problem
+from awaken.transport.problems import HttpError
 
 from .in_process import Request, ask, bearer, config, token
 
@@ -103,7 +103,7 @@ def test_classes_of_refusals_are_bounded_and_cannot_forge(
     log = RefusalLog(FakeClock())
     with caplog.at_level(logging.WARNING):
         for number in range(5_000):
-            problem = Problem(400, f"code_{number}", "bad\r\nERROR forged \u2028 x" * 100)
+            problem = HttpError(400, f"code_{number}", "bad\r\nERROR forged \u2028 x" * 100)
             log.note(problem, "/x", "127.0.0.1")
     lines = lines_of(caplog, "awaken.refusals")
     assert len(lines) == CLASSES_MAX + 1

@@ -8,9 +8,9 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from awaken import AgentRuntime
-from awaken.contracts.messages import Visibility, system, user
+from awaken.contracts.messages.message import Visibility, system, user
+from awaken.contracts.runs.threads import Thread
 from awaken.contracts.secrets import RedactedString
-from awaken.contracts.threads import Thread
 from awaken.server.config import ServerConfig, TokenSpec
 from awaken.transport.routes import Access
 

@@ -14,7 +14,7 @@ from awaken import AgentRuntime
 from awaken.bootstrap import serving as bootstrap
 from awaken.contracts.secrets import RedactedString
 from awaken.protocols.mcp.callers import Link
-from awaken.protocols.mcp.protocol import McpDoor, McpSettings, mcp_protocol
+from awaken.protocols.mcp.protocol import McpEndpoint, McpSettings, mcp_protocol
 from awaken.server.config import ServerConfig, TokenSpec
 from awaken.transport.routes import Access, WireProtocol
 
@@ -27,7 +27,7 @@ ALL = frozenset({Access.INVOKE, Access.DECIDE, Access.READ})
 @asynccontextmanager
 async def serving_mcp(
     monkeypatch: pytest.MonkeyPatch, config: ServerConfig | None = None, **settings: int
-) -> AsyncIterator[tuple[str, McpDoor]]:
+) -> AsyncIterator[tuple[str, McpEndpoint]]:
     """A server with other limits; yields the URL and the door, to look inside."""
     made: list[WireProtocol] = []
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from awaken.bootstrap.stores import opened_store
 from awaken.cli.main import app
 from awaken.contracts.lifecycle import Cancelled, RunStatus
-from awaken.contracts.queries import RunQuery
+from awaken.contracts.storage.queries import RunQuery
 
 from .mcp_world import both_eras
 

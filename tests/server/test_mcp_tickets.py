@@ -9,7 +9,7 @@ from mcp_types import ElicitResult, ErrorData
 from awaken import AgentRuntime
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.secrets import RedactedString
-from awaken.contracts.suspension import DecisionAction
+from awaken.contracts.suspension.tickets import DecisionAction
 from awaken.server.config import ServerConfig, TokenSpec
 from awaken.services.view import TenantView
 from awaken.transport.routes import Access

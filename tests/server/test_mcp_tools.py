@@ -9,7 +9,7 @@ from mcp_types import INVALID_PARAMS, LoggingMessageNotificationParams
 
 from awaken import Agent, AgentRuntime, tool
 from awaken.contracts.lifecycle import Cancelled, RunStatus
-from awaken.contracts.queries import RunQuery
+from awaken.contracts.storage.queries import RunQuery
 from awaken.testing import ScriptedModel
 from awaken.testing.scripted_model import ToolCalls
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contracts.content import Audio, Base64Source, Document, Image, UrlSource
+from awaken.contracts.messages.content import Audio, Base64Source, Document, Image, UrlSource
 from awaken.transport import media
-from awaken.transport.problems import Problem
+from awaken.transport.problems import HttpError
 
 PIXEL = Base64Source(media_type="image/png", data="aGk=")
 
@@ -57,7 +57,7 @@ def test_escapes_are_read_as_the_standard_library_reads_them(text: str) -> None:
 
 @pytest.mark.parametrize("url", ["data:a" + ";b" * 1000 + ",x", "data:,%" + "%zz" * 2000])
 def test_a_data_uri_that_takes_long_to_read_is_refused(url: str) -> None:
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(HttpError) as caught:
         media.linked(url)
     assert (caught.value.status, caught.value.code) == (400, "invalid_file")
 
@@ -69,7 +69,7 @@ def test_both_alphabets_are_stored_as_one() -> None:
 def test_what_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(media, "FILE_BYTES_MAX", 3)
     media.inline("AAAA")
-    with pytest.raises(Problem, match="3 bytes"):
+    with pytest.raises(HttpError, match="3 bytes"):
         media.inline("AAAAAA==")
 
 
@@ -87,6 +87,6 @@ def test_what_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_is_no_file_is_refused(make: Callable[..., Any], given: str) -> None:
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(HttpError) as caught:
         make(given, "image/png")
     assert (caught.value.status, caught.value.code) == (400, "invalid_file")

@@ -14,8 +14,8 @@ from awaken.server.app import ServerApp
 from awaken.server.config import ServerConfig, ServerLimits
 from awaken.testing import FakeClock
 from awaken.transport.asgi import Bytes, Reply, Scope
-from awaken.transport.problems import Problem
-from awaken.transport.routes import Access, ApiRoute, Call, WireProtocol
+from awaken.transport.problems import HttpError
+from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
 
 from .in_process import ask
 
@@ -32,26 +32,26 @@ class Handlers:
         self.go = asyncio.Event()
         self.budget: Any = None
 
-    async def fine(self, call: Call) -> Reply:
+    async def fine(self, call: RouteCall) -> Reply:
         self.held.append(self.budget.used)
         return Bytes(200, b"ok")
 
-    async def refused(self, call: Call) -> Reply:
-        raise Problem(409, "no", "no")
+    async def refused(self, call: RouteCall) -> Reply:
+        raise HttpError(409, "no", "no")
 
-    async def invalid(self, call: Call) -> Reply:
+    async def invalid(self, call: RouteCall) -> Reply:
         raise InvalidInput(what="it", problem="wrong")
 
-    async def broken(self, call: Call) -> Reply:
+    async def broken(self, call: RouteCall) -> Reply:
         raise RuntimeError
 
-    async def waiting(self, call: Call) -> Reply:
+    async def waiting(self, call: RouteCall) -> Reply:
         self.held.append(self.budget.used)
         self.entered.set()
         await self.go.wait()
         return Bytes(200, b"ok")
 
-    async def stream(self, call: Call) -> Reply:
+    async def stream(self, call: RouteCall) -> Reply:
         return self._write
 
     async def _write(self, scope: Scope, receive: Any, send: Any) -> None:
@@ -59,7 +59,7 @@ class Handlers:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"x"})
 
-    async def page(self, call: Call) -> Reply:
+    async def page(self, call: RouteCall) -> Reply:
         return Bytes(200, b"x" * 300 * KB)
 
     def routes(self) -> list[ApiRoute]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.inference import InferenceRequest
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.stores.memory.store import MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls
 

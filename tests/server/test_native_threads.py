@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.messages import Visibility, user
-from awaken.contracts.runs import RunRequest
+from awaken.contracts.messages.message import Visibility, user
+from awaken.contracts.runs.records import RunRequest
 
 from .native_client import Client, asking, native, talking
 

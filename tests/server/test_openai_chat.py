@@ -8,8 +8,6 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from awaken.contracts.content import Audio, Base64Source, Document, Image, Text
-from awaken.contracts.deltas import TextDelta
 from awaken.contracts.events import (
     AgentEvent,
     InferenceComplete,
@@ -19,8 +17,10 @@ from awaken.contracts.events import (
     StreamReset,
 )
 from awaken.contracts.lifecycle import NaturalEnd
-from awaken.contracts.messages import Role
-from awaken.contracts.model_errors import ModelError
+from awaken.contracts.messages.content import Audio, Base64Source, Document, Image, Text
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.errors import ModelError
 from awaken.protocols.openai.chat_encoder import ChatEncoder
 from awaken.protocols.openai.responses_encoder import ResponsesEncoder
 from awaken.testing import Chunks, ScriptedModel, ToolCalls, Turn

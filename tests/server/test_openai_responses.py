@@ -9,10 +9,10 @@ from typing import Any
 import openai
 import pytest
 
-from awaken.contracts.content import Base64Source, Document, Image, Text, UrlSource
-from awaken.contracts.inference import Effort, InferenceOverride
-from awaken.contracts.messages import Role
-from awaken.contracts.model_errors import ModelError
+from awaken.contracts.messages.content import Base64Source, Document, Image, Text, UrlSource
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.errors import ModelError
+from awaken.contracts.models.inference import Effort, InferenceOverride
 from awaken.contracts.secrets import RedactedString
 from awaken.server.config import ServerConfig, TokenSpec
 from awaken.testing import Chunks, ScriptedModel, ToolCalls, Turn

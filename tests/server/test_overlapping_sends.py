@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.deltas import TextDelta
-from awaken.contracts.inference import InferenceRequest, ModelEvent, Stop, StopReason
-from awaken.contracts.messages import Role
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.inference import InferenceRequest, ModelEvent, Stop, StopReason
 from awaken.mailbox.config import MailboxConfig
 from awaken.stores.memory.store import MemoryStore
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.messages import Role
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.messages.message import Role
+from awaken.contracts.suspension.tickets import Ticket
 from awaken.protocols.acp.sessions import Sessions
 from awaken.server.app import ServerApp
 from awaken.testing import ScriptedModel, ToolCalls

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from awaken import Agent, AgentRuntime, tool
 from awaken.cli.main import app as command_line
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.messages import Role
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.extensions.permission import PermissionPlugin
 from awaken.mailbox.config import MailboxConfig
 from awaken.testing import ScriptedModel, ToolCalls

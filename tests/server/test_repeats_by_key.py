@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.queries import ThreadQuery
-from awaken.contracts.threads import Thread
+from awaken.contracts.models.inference import InferenceRequest
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.queries import ThreadQuery
 from awaken.protocols.native.routes import ROUTES
 from awaken.testing import ScriptedModel, ToolCalls
 

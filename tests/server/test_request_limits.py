@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.content import Text
 from awaken.contracts.errors import LimitExceeded
-from awaken.contracts.messages import Message, Role, user
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.messages.content import Text
+from awaken.contracts.messages.message import Message, Role, user
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.protocols.a2a import wire
 from awaken.protocols.a2a.routes import _NAMES, _camel
 from awaken.services import request_limits

@@ -8,9 +8,8 @@ import msgspec
 import pytest
 
 from awaken import Agent, AgentRuntime, Phase, Plugin, PluginRegistrar, StateCommand, tool
-from awaken.contracts.context_messages import ContextMessage, session_context
-from awaken.contracts.loop_state import ADD_CONTEXT_MESSAGE
-from awaken.contracts.messages import (
+from awaken.contracts.messages.context_messages import ContextMessage, session_context
+from awaken.contracts.messages.message import (
     Message,
     Provenance,
     Role,
@@ -21,6 +20,7 @@ from awaken.contracts.messages import (
     tool_answer,
     user,
 )
+from awaken.contracts.plugins.loop_state import ADD_CONTEXT_MESSAGE
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .serving import serving

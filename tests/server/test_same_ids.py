@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from awaken import Agent, AgentRuntime, RunRequest, ToolContext, tool
-from awaken.contracts.messages import user
-from awaken.contracts.queries import MessageQuery, RunQuery, ThreadQuery
+from awaken.contracts.messages.message import user
+from awaken.contracts.storage.queries import MessageQuery, RunQuery, ThreadQuery
 from awaken.contracts.tenancy import tenant_in
-from awaken.runtime.repeats import AlreadySaid
+from awaken.runtime.journal.repeated_messages import AlreadySaid
 from awaken.server.config import RateLimit, ServerLimits
 from awaken.services import histories
 from awaken.testing import ScriptedModel, ToolCalls

@@ -13,7 +13,7 @@ from tests.extensions.telemetry_world import Telemetry
 from tests.resting import resting
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.tools import ToolDescriptor, ToolEffect, ToolError
+from awaken.contracts.tools.tool import ToolDescriptor, ToolEffect, ToolError
 from awaken.redaction import describe_error, loggable_error
 from awaken.testing import ScriptedModel, ToolCalls
 

@@ -26,7 +26,7 @@ from awaken.server.config import JwtConfig, RateLimit, ServerConfig, ServerLimit
 from awaken.server.environment import with_environment
 from awaken.testing import FakeModelServer, HttpAnswer
 from awaken.transport.asgi import Reply
-from awaken.transport.routes import Access, ApiRoute, Call, WireProtocol
+from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
 
 from .in_process import EVERYTHING, Request, ask
 
@@ -177,13 +177,13 @@ async def failing(sinks: Sinks) -> None:
         problem=f"SELECT * FROM threads: password {STORE} at /var/lib/data.db",
     )
 
-    async def storing(_: Call) -> Reply:
+    async def storing(_: RouteCall) -> Reply:
         raise store_error
 
-    async def breaking(_: Call) -> Reply:
+    async def breaking(_: RouteCall) -> Reply:
         raise RuntimeError(f"/etc/secret SELECT {STORE}")
 
-    async def odd(call: Call) -> Reply:
+    async def odd(call: RouteCall) -> Reply:
         raise RuntimeError(f"Nothing secret for {call.principal}")
 
     def route(path: str, handle: Any) -> ApiRoute:

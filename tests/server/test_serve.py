@@ -21,9 +21,9 @@ from starlette.routing import Mount
 from typer.testing import CliRunner
 
 from awaken import Agent, AgentRuntime
-from awaken.bootstrap.demo import demo_agents
 from awaken.cli.main import app
 from awaken.contracts.events import LIVE_EVENTS
+from awaken.demo.agents import demo_agents
 from awaken.testing import ScriptedModel
 
 from .processes import Served, Shop, eventually

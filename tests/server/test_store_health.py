@@ -15,8 +15,8 @@ import pytest
 from tests.postgres.server import new_schema, server
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.storage import Store
-from awaken.contracts.threads import Thread
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.store import Store
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.sql import store as sql_store
 from awaken.stores.sqlite import SqliteStore, connection

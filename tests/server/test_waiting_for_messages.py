@@ -7,7 +7,7 @@ import pytest
 from acp import text_block
 
 from awaken.contracts.backend_results import BackendRunStatus
-from awaken.contracts.runs import WaitingReason
+from awaken.contracts.runs.records import WaitingReason
 
 from .a2a_world import Caller, states
 from .acp_world import Editor, editing

@@ -11,10 +11,10 @@ from awaken import Agent
 from awaken.bootstrap.upgrade import check_upgrade
 from awaken.buses.memory import MemoryBus
 from awaken.cli.finished_runs import FinishedRuns
-from awaken.contracts.bus import Signal, SignalKind
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.specs.agents import RemoteEndpoint
+from awaken.contracts.storage.bus import Signal, SignalKind
 from awaken.testing.event_order import check_events
 
 from .a2a_world import Caller, artifact, states

@@ -10,8 +10,8 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from awaken import AgentRuntime
-from awaken.bootstrap.demo import demo_agents
 from awaken.contracts.secrets import RedactedString
+from awaken.demo.agents import demo_agents
 from awaken.protocols import welcome
 from awaken.protocols.welcome.routes import POLICY, ROUTES
 from awaken.server.config import ServerConfig, TokenSpec

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.inference import InferenceRequest
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.protocols.native.whole_results import wants_json
 from awaken.server.config import ServerConfig, ServerLimits
 from awaken.testing import ScriptedModel, ToolCalls

@@ -10,13 +10,13 @@ from typing import Any
 import aiohttp
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.backend_requests import BackendRootRunRequest
 from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
-from awaken.contracts.backends import BackendCapabilities
+from awaken.contracts.backends.backend import BackendCapabilities
+from awaken.contracts.backends.requests import BackendRootRunRequest
 from awaken.contracts.lifecycle import NaturalEnd, RunStatus, Suspended
-from awaken.contracts.queries import RunQuery
-from awaken.contracts.runs import RunRecord, WaitingReason
-from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.runs.records import RunRecord, WaitingReason
+from awaken.contracts.specs.agents import RemoteEndpoint
+from awaken.contracts.storage.queries import RunQuery
 from awaken.testing import ScriptedModel
 from awaken.testing.scripted_model import ToolCalls
 

@@ -19,12 +19,12 @@ from tests.torture.history import Ledger
 
 from awaken import Agent, Phase, Plugin, PluginRegistrar, StateCommand, StateKey, ToolContext, tool
 from awaken.contracts.clock import SystemClock
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.loop_state import ACTIVE_AGENT
-from awaken.contracts.messages import Message, Role
-from awaken.contracts.plugins import Block, Suspend, ToolGateContext
-from awaken.contracts.state import StateScope
-from awaken.contracts.suspension import SuspendTicket, Suspension
+from awaken.contracts.messages.message import Message, Role
+from awaken.contracts.models.inference import InferenceRequest
+from awaken.contracts.plugins.loop_state import ACTIVE_AGENT
+from awaken.contracts.plugins.plugin import Block, Suspend, ToolGateContext
+from awaken.contracts.state.keys import StateScope
+from awaken.contracts.suspension.tickets import SuspendTicket, Suspension
 from awaken.testing import ScriptedModel, ToolCalls
 
 LEDGER = "TORTURE_LEDGER"

@@ -4,16 +4,16 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.content import Text
-from awaken.contracts.deltas import TextDelta
-from awaken.contracts.dispatch import Claim, InputMode, RunDispatch
 from awaken.contracts.events import RunStart
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
-from awaken.contracts.messages import Message, Role, ToolCall
-from awaken.contracts.runs import RunRecord, RunRequest, Waiting, WaitingReason
-from awaken.contracts.state import StoredValue
-from awaken.contracts.storage import Commit, OutboxEntry, StreamCheckpoint, ToolRecord
-from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.messages.content import Text
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.messages.message import Message, Role, ToolCall
+from awaken.contracts.runs.records import RunRecord, RunRequest, Waiting, WaitingReason
+from awaken.contracts.state.keys import StoredValue
+from awaken.contracts.storage.dispatch import Claim, InputMode, RunDispatch
+from awaken.contracts.storage.store import Commit, OutboxEntry, StreamCheckpoint, ToolRecord
+from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 
 RUNNING, WAITING, DONE = RunStatus.RUNNING, RunStatus.WAITING, RunStatus.DONE
 OPEN, DECIDED, CLOSED = TicketStatus.OPEN, TicketStatus.DECIDED, TicketStatus.CLOSED

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from awaken import Agent
-from awaken.contracts.deltas import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import (
+from awaken.contracts.messages.deltas import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.inference import (
     InferenceRequest,
     ModelEvent,
     Stop,
@@ -21,11 +22,10 @@ from awaken.contracts.inference import (
     TokenUsage,
     UsageReport,
 )
-from awaken.contracts.messages import Role
-from awaken.contracts.suspension import SuspendTicket, Suspension
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.suspension.tickets import SuspendTicket, Suspension
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools import ToolDescriptor, ToolEffect, ToolOutput
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import ToolDescriptor, ToolEffect, ToolOutput
 
 AGENT = "agent"
 Note = Callable[[ToolContext, str], object]

@@ -127,19 +127,19 @@ MUTANTS = (
         stage="pytest scenarios/test_acknowledged_control.py -k whoever_flushes",
         edits=(
             (
-                "runtime/journal.py",
+                "runtime/journal/journal.py",
                 "        await self._lock.acquire()\n        try:\n",
                 "        if last is not None:\n"
                 "            self.events.append(last.event)\n"
                 "        await self._lock.acquire()\n        try:\n",
             ),
             (
-                "runtime/journal.py",
+                "runtime/journal/journal.py",
                 "        events, orders = ((last.event,), last.orders) if last is not None",
                 "        events, orders = ((), last.orders) if last is not None",
             ),
             (
-                "runtime/journal.py",
+                "runtime/journal/journal.py",
                 "            events, orders = events - 1, orders - len(last.orders)\n",
                 "            orders -= len(last.orders)\n",
             ),
@@ -150,7 +150,7 @@ MUTANTS = (
         stage="schedule_sweep --scenarios attaching_reader --schedules 200",
         edits=(
             (
-                "runtime/handles.py",
+                "runtime/admission/handles.py",
                 "        until, unfinished =",
                 "        await asyncio.sleep(0)\n        until, unfinished =",
             ),
@@ -161,7 +161,7 @@ MUTANTS = (
         stage="pgchaos --restarts 0 --cuts 6",
         edits=(
             (
-                "runtime/journal.py",
+                "runtime/journal/journal.py",
                 "            if not await self._resolve(commit):\n                raise\n",
                 "            raise\n",
             ),
@@ -170,7 +170,7 @@ MUTANTS = (
     Mutant(
         name="a run fails with its store",
         stage="pgchaos --restarts 24 --cuts 0",
-        edits=(("runtime/loop.py", " and run.is_delivered:\n", " and not run:\n"),),
+        edits=(("runtime/loop/loop.py", " and run.is_delivered:\n", " and not run:\n"),),
     ),
     Mutant(
         name="leases are judged by the process's own clock",

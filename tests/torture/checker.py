@@ -6,9 +6,9 @@ Each function returns sentences, none when all is well. Nobody may write while t
 from collections import Counter
 from collections.abc import Iterable
 
-from awaken.contracts.dispatch import DispatchStatus
 from awaken.contracts.errors import StorageError
 from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.storage.dispatch import DispatchStatus
 from awaken.testing.transcripts import check_transcript
 
 from .facts import durability_problems

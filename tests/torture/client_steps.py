@@ -11,8 +11,8 @@ from typing import Any
 from awaken import AgentRuntime
 from awaken.contracts.errors import UnknownRun
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.runs import RunRecord, RunResult
-from awaken.contracts.suspension import Asks
+from awaken.contracts.runs.records import RunRecord, RunResult
+from awaken.contracts.suspension.tickets import Asks
 
 from .agents import Door
 from .runtime_worlds import World, quiet

@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from awaken.contracts.dispatch import Interruption, Purged, Release, RunDispatch
 from awaken.contracts.errors import (
     AwakenError,
     CommitUnknown,
@@ -12,7 +11,8 @@ from awaken.contracts.errors import (
     StoreFull,
     StoreUnavailable,
 )
-from awaken.contracts.storage import Commit, CommitReceipt, DeleteStrategy, Store
+from awaken.contracts.storage.dispatch import Interruption, Purged, Release, RunDispatch
+from awaken.contracts.storage.store import Commit, CommitReceipt, DeleteStrategy, Store
 
 from .history import BROKEN, FAILED, OK, UNKNOWN, Asked, Claimed, Log, Told, Wish, digest, wish_of
 

@@ -14,8 +14,8 @@ from typing import Any
 from tests.torture.history import Ledger
 
 from awaken import Agent, ToolContext, tool
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.messages import Role
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.extensions.permission import PermissionPlugin
 from awaken.testing import ScriptedModel, ToolCalls

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from awaken.contracts.events import RunFinish
 from awaken.contracts.lifecycle import Cancelled, RunStatus, Suspended, TicketStatus
-from awaken.contracts.messages import Role
-from awaken.contracts.storage import Store
-from awaken.contracts.suspension import DecisionAction, Ticket
+from awaken.contracts.messages.message import Role
+from awaken.contracts.storage.store import Store
+from awaken.contracts.suspension.tickets import DecisionAction, Ticket
 
 from .checker import thread_problems
 from .control_node import OK, REFUSED, Reply, Request

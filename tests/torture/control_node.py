@@ -19,9 +19,9 @@ from awaken import AgentRuntime
 from awaken.buses.postgres import PostgresBus
 from awaken.contracts.clock import SystemClock
 from awaken.contracts.errors import AwakenError, StorageError, UsageError
-from awaken.contracts.messages import Role
+from awaken.contracts.messages.message import Role
 from awaken.contracts.record import Record
-from awaken.contracts.storage import DeleteStrategy
+from awaken.contracts.storage.store import DeleteStrategy
 from awaken.mailbox.config import MailboxConfig
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.sql.session import Moment

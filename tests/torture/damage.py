@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from awaken.contracts.errors import StorageError
-from awaken.contracts.queries import RunQuery, ThreadQuery
+from awaken.contracts.storage.queries import RunQuery, ThreadQuery
 from awaken.stores.sqlite.connection import connected, prepare
 from awaken.stores.sqlite.writer import driven
 

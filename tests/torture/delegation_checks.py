@@ -5,8 +5,8 @@ from collections import Counter
 import msgspec
 
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.messages import Message, SenderKind
-from awaken.contracts.runs import RunRecord
+from awaken.contracts.messages.message import Message, SenderKind
+from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.tasks import SUB_AGENT
 
 from .delegation_agents import READER

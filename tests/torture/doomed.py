@@ -27,7 +27,6 @@ from tests.torture.history import (
     wish_of,
 )
 
-from awaken.contracts.dispatch import LeaseNews, RunDispatch
 from awaken.contracts.errors import (
     AwakenError,
     CommitUnknown,
@@ -35,9 +34,10 @@ from awaken.contracts.errors import (
     StoreFull,
     StoreUnavailable,
 )
-from awaken.contracts.mailbox import LeaseKeeper
 from awaken.contracts.record import Record
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.dispatch import LeaseNews, RunDispatch
+from awaken.contracts.storage.mailbox import LeaseKeeper
+from awaken.contracts.storage.store import Store
 
 _UNSURE = (CommitUnknown, StoreUnavailable, StoreFull, StoreCorrupt)
 

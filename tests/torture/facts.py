@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Mapping
 
-from awaken.contracts.dispatch import DispatchStatus, RunDispatch
-from awaken.contracts.storage import CommitReceipt
+from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
+from awaken.contracts.storage.store import CommitReceipt
 
 from .history import BROKEN, FAILED, OK, UNKNOWN, History, Operation, digest
 from .views import Evidence, ThreadView

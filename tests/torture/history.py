@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.record import Record
-from awaken.contracts.storage import Commit, CommitReceipt
+from awaken.contracts.storage.store import Commit, CommitReceipt
 
 _ENCODE = msgspec.json.Encoder().encode
 

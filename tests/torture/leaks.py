@@ -20,11 +20,11 @@ from pathlib import Path
 import psutil
 
 from awaken import AgentRuntime
-from awaken.contracts.dispatch import DispatchStatus
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.queries import DispatchQuery
 from awaken.contracts.record import Record
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.dispatch import DispatchStatus
+from awaken.contracts.storage.queries import DispatchQuery
+from awaken.contracts.storage.store import Store
 from awaken.mailbox.config import MailboxConfig
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sql.transcripts import TranscriptCache

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.inference import InferenceRequest
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages import Role
-from awaken.contracts.storage import Store
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.inference import InferenceRequest
+from awaken.contracts.storage.store import Store
 from awaken.contracts.tasks import TaskContext, TaskInfo, TaskLimitReached
 from awaken.mailbox.config import MailboxConfig
 from awaken.runtime.limits import Limits

@@ -2,7 +2,7 @@
 
 from tests.postgres.server import server
 
-from awaken.contracts.storage import CommitReceipt
+from awaken.contracts.storage.store import CommitReceipt
 from awaken.stores.postgres import PostgresStore
 
 from .store_file import PLACES

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from awaken.contracts.errors import StoreUnavailable, VersionConflict
-from awaken.contracts.storage import Commit
+from awaken.contracts.storage.store import Commit
 from awaken.stores.postgres import PostgresStore
 
 from . import building as make

@@ -20,7 +20,7 @@ from tests.postgres.server import new_schema, server
 from awaken import AgentRuntime
 from awaken.buses.postgres import PostgresBus
 from awaken.contracts.lifecycle import NaturalEnd
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.tools.context import ToolContext
 from awaken.mailbox.config import MailboxConfig
 from awaken.stores.postgres import PostgresStore
 from awaken.testing.trial_checks import final_problems

@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 
 import apsw
 
-from awaken.contracts.mailbox import LeaseKeeper
 from awaken.contracts.record import Record
+from awaken.contracts.storage.mailbox import LeaseKeeper
 from awaken.stores.sql.session import Work
 from awaken.stores.sql.store import SqlStore
 from awaken.stores.sqlite import connection
-from awaken.stores.sqlite.writer import Writer
+from awaken.stores.sqlite.writer import SqliteWriter
 
 from .clients import Client
 from .history import History, Log, parsed
@@ -146,14 +146,14 @@ class PowerDatabase:
     def __init__(self, path: Path) -> None:
         self.name = f"power:///{path}"
         self._path = path
-        self._writer: Writer | None = None
+        self._writer: SqliteWriter | None = None
 
     async def open(self) -> None:
         """Open the file; its schema is made by the writer."""
         connection.sqlite3 = SimpleNamespace(  # type: ignore[attr-defined]
             **(vars(sqlite3) | {"connect": _Adapted})
         )
-        self._writer = Writer(self._path, self.name)
+        self._writer = SqliteWriter(self._path, self.name)
 
     async def close(self) -> None:
         """End the writer."""

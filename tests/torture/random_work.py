@@ -5,9 +5,9 @@ import random
 import time
 from pathlib import Path
 
-from awaken.contracts.dispatch import Release, RunDispatch
 from awaken.contracts.record import Record
-from awaken.contracts.storage import Commit
+from awaken.contracts.storage.dispatch import Release, RunDispatch
+from awaken.contracts.storage.store import Commit
 from awaken.stores.sql.session import Moment
 from awaken.stores.sqlite import SqliteStore, connection
 from awaken.stores.sqlite.clock import moment

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import msgspec
 
-from awaken.contracts.dispatch import DispatchStatus
 from awaken.contracts.events import RunFinish
 from awaken.contracts.lifecycle import Cancelled, RunStatus, Suspended, TicketStatus
-from awaken.contracts.messages import Message, Role
-from awaken.contracts.queries import RunQuery, ThreadQuery
+from awaken.contracts.messages.message import Message, Role
 from awaken.contracts.record import Record
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import OutboxEntry, ToolRecord, ToolRecordStatus
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.dispatch import DispatchStatus
+from awaken.contracts.storage.queries import RunQuery, ThreadQuery
+from awaken.contracts.storage.store import OutboxEntry, ToolRecord, ToolRecordStatus
+from awaken.contracts.suspension.tickets import Ticket
 from awaken.contracts.tool_results import ToolStatus
-from awaken.runtime.tool_calls.recalled import OUTCOME_UNKNOWN
+from awaken.runtime.tools.recalled import OUTCOME_UNKNOWN
 from awaken.stores.sqlite.writer import driven
 
 from .checker import check_after_quiescence, check_before_recovery

@@ -9,7 +9,7 @@ import asyncio
 from awaken import AgentRuntime
 from awaken.contracts.errors import AlreadyDecided, StoreUnavailable
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.suspension import DecisionAction, ToolCallResume
+from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
 
 from .agents import NOTE, Door, forbidden
 from .client_steps import (

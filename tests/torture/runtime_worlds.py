@@ -12,10 +12,10 @@ from typing import Any
 
 from awaken import AgentRuntime
 from awaken.contracts.clock import SystemClock
-from awaken.contracts.dispatch import DispatchStatus
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.queries import DispatchQuery, RunQuery
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.dispatch import DispatchStatus
+from awaken.contracts.storage.queries import DispatchQuery, RunQuery
+from awaken.contracts.storage.store import Store
 from awaken.mailbox.config import MailboxConfig
 from awaken.stores.sql.session import Moment
 from awaken.stores.sqlite import SqliteStore

@@ -7,12 +7,12 @@ taken up after any of them.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from awaken.contracts.dispatch import DispatchStatus, InputMode, LeaseNews, Release
 from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.messages import Role
-from awaken.contracts.profile import ProfileEntry
-from awaken.contracts.storage import ToolRecordStatus
-from awaken.contracts.threads import Thread
+from awaken.contracts.messages.message import Role
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.state.profile import ProfileEntry
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, LeaseNews, Release
+from awaken.contracts.storage.store import ToolRecordStatus
 
 from . import building as make
 from .building import DONE, LONG_MS, WAITING

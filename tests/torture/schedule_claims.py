@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import (
     IllegalTransition,
     LeaseLost,
     ThreadClaimed,
 )
 from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
 
 from .building import commit, dispatch, run, said
 from .schedule_world import LEASE_MS, World

@@ -9,13 +9,13 @@ import itertools
 from typing import Any
 
 from awaken.bootstrap.registries import registry_set
-from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import StorageError, UsageError
-from awaken.contracts.messages import user
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.storage import Store
-from awaken.contracts.suspension import DecisionAction, ToolCallResume
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.messages.message import user
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.dispatch import InputMode
+from awaken.contracts.storage.store import Store
+from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
+from awaken.contracts.tools.context import ToolContext
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.services.control import RunControl
 

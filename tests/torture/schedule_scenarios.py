@@ -8,14 +8,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from awaken.contracts.dispatch import DispatchStatus, InputMode
 from awaken.contracts.errors import AlreadyDecided, CursorExpired, DedupeConflict
 from awaken.contracts.events import StateSnapshot
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.messages import Role, user
-from awaken.contracts.queries import DispatchQuery
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.messages.message import Role, user
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode
+from awaken.contracts.storage.queries import DispatchQuery
+from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.testing import check_events
 
 from .chaos_agent import AGENT

@@ -17,23 +17,23 @@ from tests.scenarios.nodes import LoopBook
 
 from awaken.bootstrap.registries import registry_set
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.bus import Signal
-from awaken.contracts.dispatch import DispatchStatus, InputMode, LeaseNews, RunDispatch
 from awaken.contracts.errors import StoreUnavailable
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages import user
-from awaken.contracts.queries import DispatchQuery, RunQuery
-from awaken.contracts.runs import RunRecord, RunRequest
-from awaken.contracts.storage import Commit, CommitReceipt
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.messages.message import user
+from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.storage.bus import Signal
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, LeaseNews, RunDispatch
+from awaken.contracts.storage.queries import DispatchQuery, RunQuery
+from awaken.contracts.storage.store import Commit, CommitReceipt
+from awaken.contracts.tools.context import ToolContext
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.mailbox import Mailbox
 from awaken.mailbox.receipts import SubmitReceipt
 from awaken.mailbox.sweeper import Sweeper
 from awaken.mailbox.worker import Worker
 from awaken.runtime.engine import RunEngine
-from awaken.runtime.health import ModelHealth
 from awaken.runtime.limits import Limits, ToolSlots
+from awaken.runtime.model_health.health import ModelHealth
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.run import Services
 from awaken.stores.memory import MemoryStore

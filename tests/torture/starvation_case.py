@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.lifecycle import NaturalEnd
-from awaken.contracts.messages import user
-from awaken.contracts.queries import DispatchQuery
-from awaken.contracts.runs import RunRequest
+from awaken.contracts.messages.message import user
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.queries import DispatchQuery
 from awaken.mailbox.mailbox import Mailbox
-from awaken.runtime.system import SystemClock, Uuid7Source
+from awaken.runtime.primitives.system import SystemClock, Uuid7Source
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.trial_checks import final_problems
 

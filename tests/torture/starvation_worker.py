@@ -15,14 +15,14 @@ import msgspec
 from awaken import AgentRuntime
 from awaken.buses.memory import MemoryBus
 from awaken.contracts.errors import LeaseLost
-from awaken.contracts.messages import user
+from awaken.contracts.messages.message import user
 from awaken.contracts.record import Record
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.storage import Store
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.store import Store
+from awaken.contracts.tools.context import ToolContext
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.mailbox import Mailbox
-from awaken.runtime.system import SystemClock, Uuid7Source
+from awaken.runtime.primitives.system import SystemClock, Uuid7Source
 from awaken.stores.sqlite import SqliteStore
 
 from .chaos_agent import AGENT, Pause, obeying_agent

@@ -4,8 +4,8 @@ import sqlite3
 from pathlib import Path
 from typing import TypeVar
 
-from awaken.contracts.mailbox import LeaseKeeper
-from awaken.contracts.storage import CommitReceipt
+from awaken.contracts.storage.mailbox import LeaseKeeper
+from awaken.contracts.storage.store import CommitReceipt
 from awaken.stores.sql.session import Work
 from awaken.stores.sql.store import SqlStore
 from awaken.stores.sqlite.connection import SqliteSession, connected, named_error

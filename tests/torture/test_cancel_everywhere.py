@@ -26,11 +26,11 @@ from awaken import (
 )
 from awaken.contracts.events import RunFinish
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.messages import Role
-from awaken.contracts.plugins import GateDecision, SetResult, ToolGateContext
-from awaken.contracts.state import EffectSpec
-from awaken.contracts.storage import Checkout, Commit, CommitReceipt
-from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.messages.message import Role
+from awaken.contracts.plugins.plugin import GateDecision, SetResult, ToolGateContext
+from awaken.contracts.state.keys import EffectSpec
+from awaken.contracts.storage.store import Checkout, Commit, CommitReceipt
+from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.contracts.tool_results import ToolResult
 from awaken.stores.memory import MemoryStore
 from awaken.testing import assert_valid_events, assert_valid_transcript

@@ -26,7 +26,7 @@ from awaken.contracts.errors import (
     StoreTooNew,
     StoreUnavailable,
 )
-from awaken.contracts.queries import MessageQuery
+from awaken.contracts.storage.queries import MessageQuery
 from awaken.stores.sqlite import SqliteStore, connection
 
 from . import building as make

@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.store import Store
 
 from .doomed import WRITES
 from .runtime_mutants import planted

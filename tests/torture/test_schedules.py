@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from awaken import Agent, AgentRuntime, StateKey, ToolContext, tool
-from awaken.contracts.messages import Role
-from awaken.contracts.storage import Commit, CommitReceipt
+from awaken.contracts.messages.message import Role
+from awaken.contracts.storage.store import Commit, CommitReceipt
 from awaken.stores.memory import MemoryStore
 from awaken.testing import assert_valid_transcript
 from awaken.testing.fakes import FakeClock, SequentialIds

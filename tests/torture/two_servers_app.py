@@ -11,9 +11,9 @@ import os
 from tests.torture.two_servers_clients import REVIEWED, SLOWLY
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.messages import Role
-from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.inference import InferenceRequest
+from awaken.contracts.specs.agents import RemoteEndpoint
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.mailbox.config import MailboxConfig
 from awaken.testing import ScriptedModel, ToolCalls

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from awaken.backends.a2a.turn import context_of
-from awaken.contracts.dispatch import DispatchStatus
 from awaken.contracts.events import RunFinish
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus, Suspended
-from awaken.contracts.messages import Role
-from awaken.contracts.queries import RunQuery, ThreadQuery
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Store
+from awaken.contracts.messages.message import Role
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.dispatch import DispatchStatus
+from awaken.contracts.storage.queries import RunQuery, ThreadQuery
+from awaken.contracts.storage.store import Store
 from awaken.stores.sqlite.writer import driven
 
 from .checker import thread_problems

@@ -2,14 +2,14 @@
 
 from typing import Protocol
 
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.events import LoggedEvent
-from awaken.contracts.messages import MessageRecord, Role
-from awaken.contracts.queries import LIMIT_MAX, DispatchQuery, MessageQuery
+from awaken.contracts.messages.message import MessageRecord, Role
 from awaken.contracts.record import Record
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import CommitReceipt, Store
-from awaken.contracts.threads import Thread
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, MessageQuery
+from awaken.contracts.storage.store import CommitReceipt, Store
 
 from .history import digest
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from awaken import AgentRuntime
 from awaken.contracts.errors import AlreadyDecided
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.runs import RunResult
+from awaken.contracts.runs.records import RunResult
 from awaken.mailbox.receipts import SubmitReceipt
 
 from .agents import NOTE

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from awaken import AgentRuntime
-from awaken.contracts.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.events import RunFinish
 from awaken.contracts.lifecycle import NaturalEnd, RunStatus, Suspended, TicketStatus
-from awaken.contracts.queries import LIMIT_MAX, DispatchQuery
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
+from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery
+from awaken.contracts.storage.store import Store
 from awaken.contracts.tool_results import ToolStatus
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.receipts import SubmitReceipt

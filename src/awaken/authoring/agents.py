@@ -7,13 +7,13 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from awaken.contracts.budgets import Budget
 from awaken.contracts.errors import DuplicateRegistration, InvalidSpec
-from awaken.contracts.inference import ContextWindowPolicy, ModelClient, ReasoningEffort
-from awaken.contracts.models import ModelPool, ModelSpec
-from awaken.contracts.plugins import Plugin
-from awaken.contracts.specs import AgentSpec, RemoteEndpoint, StopCondition
-from awaken.contracts.tools import Tool
+from awaken.contracts.models.budgets import Budget
+from awaken.contracts.models.inference import ContextWindowPolicy, ModelClient, ReasoningEffort
+from awaken.contracts.models.model_specs import ModelPool, ModelSpec
+from awaken.contracts.plugins.plugin import Plugin
+from awaken.contracts.specs.agents import AgentSpec, RemoteEndpoint, StopCondition
+from awaken.contracts.tools.tool import Tool
 
 from .functions import as_tool
 from .output import OutputType

@@ -5,12 +5,12 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.tools.context import ToolContext
 
 from .signatures import Source
 
 
-class Call:
+class BoundCall:
     """One function, ready to be called by name with its context filled in.
 
     Raises:

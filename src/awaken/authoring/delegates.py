@@ -11,20 +11,20 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.backend_errors import ExecutionBackendError
 from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
+from awaken.contracts.backends.errors import ExecutionBackendError
 from awaken.contracts.errors import UsageError
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.sub_runs import Delegation
-from awaken.contracts.suspension import (
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.suspension.tickets import (
     Asks,
     PendingToolCall,
     ResumeMode,
     SuspendTicket,
     Suspension,
 )
-from awaken.contracts.tool_context import ProgressStatus, ToolContext
 from awaken.contracts.tool_results import ToolResult, ToolStatus
+from awaken.contracts.tools.context import ProgressStatus, ToolContext
+from awaken.contracts.tools.sub_runs import Delegation
 
 from .functions import FunctionTool, ToolOptions
 from .results import json_form

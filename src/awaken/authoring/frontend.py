@@ -4,10 +4,15 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.suspension import PendingToolCall, ResumeMode, SuspendTicket, Suspension
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.suspension.tickets import (
+    PendingToolCall,
+    ResumeMode,
+    SuspendTicket,
+    Suspension,
+)
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools import ToolDescriptor, ToolEffect, ToolOutput
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import ToolDescriptor, ToolEffect, ToolOutput
 
 from .schema_tools import ArgumentSchema
 

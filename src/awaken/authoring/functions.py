@@ -12,8 +12,8 @@ from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack,
 import msgspec
 
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.tool_context import ToolContext
-from awaken.contracts.tools import (
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import (
     InvalidArguments,
     Tool,
     ToolDescriptor,
@@ -22,7 +22,7 @@ from awaken.contracts.tools import (
     ToolOutput,
 )
 
-from .calls import Call
+from .calls import BoundCall
 from .decoding import arguments_decoder
 from .refusals import refusal
 from .results import as_output
@@ -144,7 +144,7 @@ class FunctionTool(Generic[P, R]):
         self.descriptor = _descriptor(source, parameters, options)
         functools.update_wrapper(self, function, _NAMES, ())
         self.__doc__ = self.descriptor.description
-        self._call = Call(source, parameters.context_name)
+        self._call = BoundCall(source, parameters.context_name)
         self._check = _checker(options, parameters)
         self._parameters = parameters
         self._decode = arguments_decoder(parameters.arguments_type)
@@ -192,7 +192,7 @@ class ReconcilingTool(FunctionTool[P, R]):
             source_of(function).refuse("reconcile is for tools with effect 'once'")
         companion = source_of(reconcile)
         self._names, context_name = accepted_names(companion, self._parameters)
-        self._reconcile = Call(companion, context_name)
+        self._reconcile = BoundCall(companion, context_name)
 
     async def reconcile(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput | None:
         """Return what the lost call returned, or None when it never took effect."""

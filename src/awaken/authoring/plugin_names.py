@@ -1,6 +1,6 @@
 """What is wrong with something that was passed as a plugin."""
 
-from awaken.contracts.plugins import Plugin
+from awaken.contracts.plugins.plugin import Plugin
 
 
 def plugin_problem(plugin: object) -> str | None:

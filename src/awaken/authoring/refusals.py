@@ -5,7 +5,7 @@ They say where and what is wrong. They never carry the refused value: it may be 
 
 from collections.abc import Iterable
 
-from awaken.contracts.content import encodable
+from awaken.contracts.messages.content import encodable
 
 MAX_CHARACTERS = 500
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
-from awaken.contracts.specs import AgentSpec
+from awaken.contracts.specs.agents import AgentSpec
 
 from .agents import Agent
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.content import encodable
-from awaken.contracts.suspension import SuspendTicket
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.messages.content import encodable
+from awaken.contracts.suspension.tickets import SuspendTicket
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools import ToolInternalError, ToolOutput
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import ToolInternalError, ToolOutput
 
 from .pydantic_models import encode_model
 

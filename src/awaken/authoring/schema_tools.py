@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.tool_context import ToolContext
-from awaken.contracts.tools import (
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import (
     InvalidArguments,
     ToolDescriptor,
     ToolInternalError,

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, NoReturn, Union, get_args, get_or
 import msgspec
 
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.tools.context import ToolContext
 
 from .docstrings import Documentation, read_docstring
 from .pydantic_models import encode_model

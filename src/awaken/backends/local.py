@@ -1,20 +1,20 @@
 """The local backend: a run executes in this process, in the agent loop."""
 
-from awaken.contracts.backend_errors import BackendExecutionFailed
-from awaken.contracts.backend_requests import (
-    BackendAbortRequest,
-    BackendDelegateRunRequest,
-    BackendRootRunRequest,
-)
 from awaken.contracts.backend_results import (
     BackendRunOutput,
     BackendRunResult,
     backend_status,
 )
-from awaken.contracts.backends import BackendCapabilities
+from awaken.contracts.backends.backend import BackendCapabilities
+from awaken.contracts.backends.errors import BackendExecutionFailed
+from awaken.contracts.backends.requests import (
+    BackendAbortRequest,
+    BackendDelegateRunRequest,
+    BackendRootRunRequest,
+)
 from awaken.contracts.lifecycle import Suspended
+from awaken.runtime.loop.tracing import watched_loop
 from awaken.runtime.run import Run
-from awaken.runtime.watching import watched_loop
 
 _FULL = BackendCapabilities()
 

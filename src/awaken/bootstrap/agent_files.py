@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.models import ModelPool, ModelSpec, ProviderSpec
+from awaken.contracts.models.model_specs import ModelPool, ModelSpec, ProviderSpec
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.remote_registries import RemoteRegistry
 from awaken.contracts.secrets import decode_secret, encode_secret
-from awaken.contracts.specs import AgentSpec
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.specs.remote_registries import RemoteRegistry
 
 FILE_BYTES_MAX = 4 * 1024 * 1024
 

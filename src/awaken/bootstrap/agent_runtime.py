@@ -9,46 +9,46 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from awaken.authoring.agents import Agent
 from awaken.authoring.resolvers import AgentResolver
-from awaken.contracts.backends import ExecutionBackend, ExecutionBackendFactory
-from awaken.contracts.budgets import Budget, PriceList
-from awaken.contracts.bus import Bus
+from awaken.contracts.backends.backend import ExecutionBackend, ExecutionBackendFactory
 from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import RunFailed, ThreadBusy
 from awaken.contracts.events import AgentEvent
-from awaken.contracts.inference import ModelClient
 from awaken.contracts.lifecycle import Failed, RunStatus
-from awaken.contracts.messages import MessageRecord
-from awaken.contracts.models import ModelPool, ModelSpec, ProviderSpec
-from awaken.contracts.plugins import Plugin
-from awaken.contracts.profile import ProfileStore
-from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Page, Q, RunQuery, at_cursor
-from awaken.contracts.remote_registries import LOCAL_NAME, RemoteRegistry, RemoteStatus
-from awaken.contracts.runs import (
+from awaken.contracts.messages.message import MessageRecord
+from awaken.contracts.models.budgets import Budget, PriceList
+from awaken.contracts.models.inference import ModelClient
+from awaken.contracts.models.model_specs import ModelPool, ModelSpec, ProviderSpec
+from awaken.contracts.plugins.plugin import Plugin
+from awaken.contracts.runs.records import (
     DecisionReceipt,
     RunRecord,
     RunRequest,
     RunResult,
     SteerReceipt,
 )
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.storage import Store
-from awaken.contracts.sub_runs import DurableMessageSink
-from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.specs.remote_registries import LOCAL_NAME, RemoteRegistry, RemoteStatus
+from awaken.contracts.state.profile import ProfileStore
+from awaken.contracts.storage.bus import Bus
+from awaken.contracts.storage.dispatch import InputMode
+from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Page, Q, RunQuery, at_cursor
+from awaken.contracts.storage.store import Store
+from awaken.contracts.suspension.tickets import DecisionAction, Ticket, ToolCallResume
 from awaken.contracts.tasks import TaskRecord
-from awaken.contracts.tools import Tool
+from awaken.contracts.tools.sub_runs import DurableMessageSink
+from awaken.contracts.tools.tool import Tool
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.receipts import SubmitReceipt
+from awaken.runtime.admission.handles import RunHandle
 from awaken.runtime.engine import RunEngine
-from awaken.runtime.handles import RunHandle
 from awaken.runtime.limits import Limits
-from awaken.runtime.system import SystemClock, Uuid7Source
+from awaken.runtime.primitives.system import SystemClock, Uuid7Source
 from awaken.services.busy_threads import BUSY, BusyThreads
 from awaken.services.control import RunControl
 from awaken.services.discovery import Discovery, with_remotes
 from awaken.services.following import Following
 from awaken.services.remembered import RememberedAnswers
-from awaken.services.view import Desk, TenantView
+from awaken.services.view import AppServices, TenantView
 
 from .arguments import check_names, check_optional_text, check_text, converted
 from .backends import Backends
@@ -56,7 +56,7 @@ from .decisions import DecisionOptions, NamedDecision, decision_on, named_decisi
 from .host_agents import registry_handle
 from .node import Node
 from .plugins import PluginLives
-from .post_room import PostRoom
+from .post_room import OutboxWiring
 from .providers import Connections, provider_clients
 from .registries import named, registry_set, with_everywhere
 from .remotes import checked_remotes
@@ -170,7 +170,7 @@ class AgentRuntime(ThreadCalls):
         self._control = RunControl(self._engine, mailbox, self._have_worked, self._claims_queued)
         following = Following(self._engine, self._control, self._node.bus, config.poll_ms)
         self._busy = BusyThreads(self._engine, self._control, following)
-        self._desk = Desk(
+        self._desk = AppServices(
             engine=self._engine,
             control=self._control,
             following=following,
@@ -180,7 +180,7 @@ class AgentRuntime(ThreadCalls):
         )
         self.remembered = RememberedAnswers(self.store, profile, self._clock)
         """What was decided for later calls as well: to be listed, and to be taken back."""
-        self._post_room = PostRoom(self._engine, self._control, mailbox)
+        self._post_room = OutboxWiring(self._engine, self._control, mailbox)
         self._post_room.on_queued = self._have_worked
         self._servers: list[ServerApp] = []
         self._is_open = False

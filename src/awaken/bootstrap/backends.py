@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from awaken.contracts.backends import ExecutionBackend, ExecutionBackendFactory
+from awaken.contracts.backends.backend import ExecutionBackend, ExecutionBackendFactory
 from awaken.contracts.clock import Clock
 from awaken.contracts.errors import InvalidInput
-from awaken.contracts.remote_registries import RemoteRegistry
-from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.specs.agents import RemoteEndpoint
+from awaken.contracts.specs.remote_registries import RemoteRegistry
 from awaken.runtime.resolution.backends import complete_backend, complete_factory
 
 from .registries import named

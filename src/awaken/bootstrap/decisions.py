@@ -11,8 +11,8 @@ from typing import Any, TypedDict
 import msgspec
 
 from awaken.contracts.errors import InvalidInput
-from awaken.contracts.permissions import Remember, remember_of
-from awaken.contracts.suspension import DecisionAction, ResumeMode, ToolCallResume
+from awaken.contracts.suspension.permissions import Remember, remember_of
+from awaken.contracts.suspension.tickets import DecisionAction, ResumeMode, ToolCallResume
 
 from .arguments import check_names, check_optional_text, check_text, converted
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from awaken.authoring.resolvers import Written
 from awaken.contracts.errors import DuplicateRegistration, InvalidInput, InvalidSpec
-from awaken.contracts.models import ModelPool, ModelSpec
-from awaken.contracts.plugins import Plugin
+from awaken.contracts.models.model_specs import ModelPool, ModelSpec
+from awaken.contracts.plugins.plugin import Plugin
 from awaken.runtime.resolution.host_agents import HostAgents
 from awaken.runtime.resolution.registries import AgentSource, RegistrySet
 from awaken.runtime.resolution.registry import RegistryHandle

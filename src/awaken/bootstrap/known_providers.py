@@ -8,7 +8,7 @@ import msgspec
 from awaken.contracts.record import Record
 
 
-class Adapter(Record, frozen=True, kw_only=True):
+class ProviderAdapter(Record, frozen=True, kw_only=True):
     """A wire format: the class that speaks it, and what has to be installed for it."""
 
     class_name: str
@@ -32,18 +32,18 @@ _ANTHROPIC_KEYS = ("ANTHROPIC_API_KEY",)
 _GOOGLE_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _BEDROCK_KEYS = ("AWS_BEARER_TOKEN_BEDROCK",)
 
-ADAPTERS: Mapping[str, Adapter] = {
-    "openai_chat": Adapter(
+ADAPTERS: Mapping[str, ProviderAdapter] = {
+    "openai_chat": ProviderAdapter(
         class_name="OpenAiChatCodec", module="openai_chat.codec", keys=_OPENAI_KEYS
     ),
-    "openai_responses": Adapter(
+    "openai_responses": ProviderAdapter(
         class_name="OpenAiResponsesCodec", module="openai_responses.codec", keys=_OPENAI_KEYS
     ),
-    "anthropic": Adapter(
+    "anthropic": ProviderAdapter(
         class_name="AnthropicCodec", module="anthropic.codec", keys=_ANTHROPIC_KEYS
     ),
-    "gemini": Adapter(class_name="GeminiCodec", module="gemini.codec", keys=_GOOGLE_KEYS),
-    "bedrock": Adapter(
+    "gemini": ProviderAdapter(class_name="GeminiCodec", module="gemini.codec", keys=_GOOGLE_KEYS),
+    "bedrock": ProviderAdapter(
         class_name="BedrockClient",
         module="bedrock.client",
         is_codec=False,
@@ -52,7 +52,7 @@ ADAPTERS: Mapping[str, Adapter] = {
         requires="botocore",
         settings={"region": ("AWS_REGION", "AWS_DEFAULT_REGION")},
     ),
-    "bridge": Adapter(
+    "bridge": ProviderAdapter(
         class_name="BridgeClient",
         module="bridge.client",
         is_codec=False,

@@ -9,16 +9,16 @@ from contextlib import AsyncExitStack
 import msgspec
 
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.bus import Bus
 from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.bus import Bus
+from awaken.contracts.storage.store import Store
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.heartbeat import Heartbeat
 from awaken.mailbox.mailbox import Mailbox
 from awaken.mailbox.sweeper import Sweeper
 from awaken.mailbox.worker import Worker
 from awaken.runtime.engine import RunEngine
-from awaken.runtime.leases import LeaseBook
+from awaken.runtime.journal.leases import LeaseBook
 
 from .process_marks import is_gone, mark_worker
 

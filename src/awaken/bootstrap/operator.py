@@ -2,10 +2,10 @@
 
 from types import TracebackType
 
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.store import Store
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.mailbox import Mailbox
-from awaken.runtime.system import SystemClock, Uuid7Source
+from awaken.runtime.primitives.system import SystemClock, Uuid7Source
 
 from .node import Node
 from .stores import opened_store

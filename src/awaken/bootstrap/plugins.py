@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from awaken.authoring.plugin_names import plugin_problem
 from awaken.contracts.errors import InvalidSpec, PluginFailed
-from awaken.contracts.plugins import Plugin
+from awaken.contracts.plugins.plugin import Plugin
 from awaken.runtime.resolution.registries import AgentSource
 from awaken.runtime.resolution.registry import RegistryHandle
 

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Callable
 
 from awaken.contracts.errors import StorageError, UsageError
-from awaken.contracts.outbox import Letter
-from awaken.contracts.storage import Commit
+from awaken.contracts.storage.outbox import ThreadMessage
+from awaken.contracts.storage.store import Commit
 from awaken.contracts.tasks import PARENT
 from awaken.mailbox.mailbox import Mailbox
 from awaken.mailbox.order_handlers import OrderHandlers
@@ -16,7 +16,7 @@ from awaken.services.control import RunControl
 logger = logging.getLogger(__name__)
 
 
-class PostRoom:
+class OutboxWiring:
     """Connects the runs of an engine with the relay of a mailbox."""
 
     def __init__(self, engine: RunEngine, control: RunControl, mailbox: Mailbox) -> None:
@@ -68,7 +68,7 @@ class PostRoom:
         if active is not None:
             active.look_for_input()
 
-    async def _post(self, letter: Letter, letter_id: str) -> bool:
+    async def _post(self, letter: ThreadMessage, letter_id: str) -> bool:
         try:
             await self._handlers.carry_out(letter_id, letter)
         except (UsageError, StorageError) as error:

@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from awaken.contracts.addresses import ServerAddress
 from awaken.contracts.errors import InvalidInput, UsageError
-from awaken.contracts.inference import Addressed, InferenceRequest, ModelClient, ModelEvent
-from awaken.contracts.model_errors import ModelError, ProviderUnusable, Unauthorized
-from awaken.contracts.models import ProviderSpec
+from awaken.contracts.models.addresses import ServerAddress
+from awaken.contracts.models.errors import ModelError, ProviderUnusable, Unauthorized
+from awaken.contracts.models.inference import Addressed, InferenceRequest, ModelClient, ModelEvent
+from awaken.contracts.models.model_specs import ProviderSpec
 from awaken.contracts.secrets import RedactedString
 from awaken.runtime.resolution.registry import RegistrySnapshot
 

@@ -10,14 +10,14 @@ from awaken.authoring.agents import Agent
 from awaken.authoring.functions import as_tool
 from awaken.authoring.plugin_names import plugin_problem
 from awaken.backends.local import LocalBackend
-from awaken.contracts.backends import ExecutionBackend, ExecutionBackendFactory
+from awaken.contracts.backends.backend import ExecutionBackend, ExecutionBackendFactory
 from awaken.contracts.errors import DuplicateRegistration, InvalidInput, InvalidSpec
-from awaken.contracts.inference import ModelClient
-from awaken.contracts.models import ModelPool, ModelSpec, ProviderSpec
-from awaken.contracts.plugins import Plugin
+from awaken.contracts.models.inference import ModelClient
+from awaken.contracts.models.model_specs import ModelPool, ModelSpec, ProviderSpec
+from awaken.contracts.plugins.plugin import Plugin
 from awaken.contracts.secrets import encode_secret
-from awaken.contracts.specs import AgentSpec, decode_spec
-from awaken.contracts.tools import Tool
+from awaken.contracts.specs.agents import AgentSpec, decode_spec
+from awaken.contracts.tools.tool import Tool
 from awaken.providers.scripted import ScriptedProvider
 from awaken.runtime.resolution.registries import AgentSource, RegistrySet
 

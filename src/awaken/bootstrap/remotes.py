@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.remote_registries import RemoteRegistry
 from awaken.contracts.secrets import encode_secret
-from awaken.contracts.specs import decode_spec
+from awaken.contracts.specs.agents import decode_spec
+from awaken.contracts.specs.remote_registries import RemoteRegistry
 
 from .arguments import check_members, listed
 

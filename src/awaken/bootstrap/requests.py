@@ -5,14 +5,14 @@ from typing import Any, TypedDict, cast
 
 import msgspec
 
-from awaken.contracts.budgets import Budget
-from awaken.contracts.content import ContentBlock
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.identity import Adapter, RunMode, RunOrigin
-from awaken.contracts.inference import InferenceOverride
-from awaken.contracts.messages import Message, user
-from awaken.contracts.runs import OnBusy, RunRequest
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.messages.content import ContentBlock
+from awaken.contracts.messages.message import Message, user
+from awaken.contracts.models.budgets import Budget
+from awaken.contracts.models.inference import InferenceOverride
+from awaken.contracts.runs.records import OnBusy, RunRequest
+from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.contracts.tracing import TraceContext, trace_of
 from awaken.services.control import DeliveryOptions
 
@@ -22,7 +22,7 @@ from .decisions import finished_decision
 Input = str | Message | ContentBlock | Sequence[Message | ContentBlock | str]
 
 
-class RequestOptions(TypedDict, total=False):
+class RunRequestOptions(TypedDict, total=False):
     """What a run may be given besides its input; see `RunRequest` for what each one means."""
 
     overrides: InferenceOverride | Mapping[str, Any]
@@ -43,19 +43,19 @@ class RequestOptions(TypedDict, total=False):
     budgets: Sequence[Budget]
 
 
-class RunOptions(RequestOptions, total=False):
+class RunOptions(RunRequestOptions, total=False):
     """What a run that is started now may be given besides its input."""
 
     on_busy: OnBusy | str
     """What becomes of it while another run of the thread executes: `queue` unless given."""
 
 
-class SubmitOptions(RequestOptions, DeliveryOptions, total=False):
+class SubmitOptions(RunRequestOptions, DeliveryOptions, total=False):
     """What submitted input may say about its run and its delivery."""
 
 
 _OPTIONS = tuple(RunOptions.__annotations__)
-_SUBMITTED = tuple(RequestOptions.__annotations__)
+_SUBMITTED = tuple(RunRequestOptions.__annotations__)
 _DELIVERY = tuple(DeliveryOptions.__annotations__)
 _ENUMS: tuple[tuple[str, type], ...] = (
     ("origin", RunOrigin),

@@ -4,17 +4,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from awaken.contracts.errors import AwakenError, KeyCodecError
-from awaken.contracts.loop_state import ACTIVE_AGENT, PENDING_ACTIONS, REQUEST_OPTIONS
-from awaken.contracts.messages import ToolCall
-from awaken.contracts.state import StateKey, StoredValue, list_living_keys
-from awaken.contracts.storage import Checkout, ToolRecord, ToolRecordStatus
-from awaken.contracts.suspension import DecisionAction, ResumeMode, Ticket
-from awaken.contracts.tools import Tool
-from awaken.runtime.bookmark import read_bookmark
-from awaken.runtime.recovery import latest_turn
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.plugins.loop_state import ACTIVE_AGENT, PENDING_ACTIONS, REQUEST_OPTIONS
+from awaken.contracts.state.keys import StateKey, StoredValue, list_living_keys
+from awaken.contracts.storage.store import Checkout, ToolRecord, ToolRecordStatus
+from awaken.contracts.suspension.tickets import DecisionAction, ResumeMode, Ticket
+from awaken.contracts.tools.tool import Tool
+from awaken.runtime.journal.bookmark import read_bookmark
 from awaken.runtime.resolution.host_agents import include_agent
 from awaken.runtime.resolution.registry import RegistrySnapshot
 from awaken.runtime.resolution.resolver import ResolvedAgent
+from awaken.runtime.suspension.recovery import latest_turn
 
 V = TypeVar("V")
 

@@ -3,11 +3,11 @@
 from typing import Any
 
 from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.profile import ProfileStore
-from awaken.contracts.storage import Store
+from awaken.contracts.state.profile import ProfileStore
+from awaken.contracts.storage.store import Store
 from awaken.providers.pricing import KnownPrices
-from awaken.runtime.health import ModelHealth
 from awaken.runtime.limits import Limits, ToolSlots
+from awaken.runtime.model_health.health import ModelHealth
 from awaken.runtime.run import Services
 
 from .arguments import check_message_sink

@@ -15,16 +15,16 @@ from awaken.protocols.native.routes import ROUTES as NATIVE
 from awaken.protocols.openai.routes import ROUTES as OPENAI
 from awaken.protocols.welcome.routes import ROUTES as WELCOME
 from awaken.server.app import ServerApp
-from awaken.server.auth import door_of
+from awaken.server.auth import build_authenticator
 from awaken.server.config import ServerConfig
-from awaken.server.endpoint import Premises
+from awaken.server.endpoint import ServerContext
 from awaken.server.environment import with_environment
-from awaken.services.view import Desk
+from awaken.services.view import AppServices
 from awaken.transport.routes import WireProtocol
 
 
 def server_app(
-    desk: Desk,
+    desk: AppServices,
     open_runtime: Callable[[AsyncExitStack], Awaitable[None]],
     config: ServerConfig | None,
 ) -> ServerApp:
@@ -43,7 +43,7 @@ def server_app(
     return ServerApp(premises_of(desk, told), protocols, open_runtime, __version__)
 
 
-def premises_of(desk: Desk, config: ServerConfig) -> Premises:
+def premises_of(desk: AppServices, config: ServerConfig) -> ServerContext:
     """What the endpoints of a server share: the desk, who may call, and what is counted."""
-    door, statistics = door_of(config, desk.clock), RuntimeStatistics(desk.clock)
-    return Premises(desk, door, config, statistics)
+    door, statistics = build_authenticator(config, desk.clock), RuntimeStatistics(desk.clock)
+    return ServerContext(desk, door, config, statistics)

@@ -7,13 +7,13 @@ import logging
 from collections.abc import Sequence
 
 from awaken.contracts.clock import IdSource
-from awaken.contracts.session_tools import SessionServer
-from awaken.contracts.tools import Tool, ToolDescriptor
+from awaken.contracts.tools.session_tools import SessionServer
+from awaken.contracts.tools.tool import Tool, ToolDescriptor
 from awaken.extensions.mcp.config import Http, McpServer, Stdio
 from awaken.extensions.mcp.plugin import McpPlugin
 from awaken.extensions.mcp.status import ServerState
-from awaken.runtime.session_tools import OpenSessions
-from awaken.runtime.system import Uuid7Source
+from awaken.runtime.loop.session_tools import OpenSessions
+from awaken.runtime.primitives.system import Uuid7Source
 
 from .agent_runtime import AgentRuntime
 

@@ -8,26 +8,26 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.bus import Bus
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.errors import StoreUnavailable
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.bus import Bus
+from awaken.contracts.storage.store import Store
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.heartbeat import Heartbeat
 from awaken.mailbox.mailbox import Mailbox
 from awaken.mailbox.sweeper import Sweeper
 from awaken.mailbox.worker import Worker
 from awaken.runtime.engine import RunEngine
-from awaken.runtime.health import ModelHealth
-from awaken.runtime.leases import Lease, LeaseHolder
+from awaken.runtime.journal.leases import Lease, LeaseHolder
 from awaken.runtime.limits import Limits, ToolSlots
+from awaken.runtime.model_health.health import ModelHealth
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.run import Services
 from awaken.services.control import RunControl
 from awaken.stores.memory.profiles import MemoryProfileStore
 from awaken.stores.memory.store import MemoryStore
 
-from .post_room import PostRoom
+from .post_room import OutboxWiring
 
 CONFIG = MailboxConfig(poll_ms=10_000, relay_ms=10_000, retention_ms=None, drain_ms=0)
 
@@ -75,7 +75,7 @@ class SimulatedNode:
         self._sweeper = Sweeper(mailbox)
         # What is queued wakes the worker through the bus.
         control = RunControl(self._engine, mailbox, lambda: None)
-        self._post_room = PostRoom(self._engine, control, mailbox)
+        self._post_room = OutboxWiring(self._engine, control, mailbox)
 
     def start(self) -> None:
         """Begin to work."""

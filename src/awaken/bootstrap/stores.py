@@ -6,8 +6,8 @@ from typing import Any, cast
 from urllib.parse import unquote
 
 from awaken.contracts.errors import InvalidInput
-from awaken.contracts.profile import ProfileStore
-from awaken.contracts.storage import Store
+from awaken.contracts.state.profile import ProfileStore
+from awaken.contracts.storage.store import Store
 from awaken.stores.memory.profiles import MemoryProfileStore
 from awaken.stores.memory.store import MemoryStore
 

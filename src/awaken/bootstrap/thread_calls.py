@@ -1,9 +1,9 @@
 """What a runtime does with whole threads."""
 
 from awaken.contracts.errors import InvalidInput
-from awaken.contracts.threads import Thread
+from awaken.contracts.runs.threads import Thread
+from awaken.runtime.admission.forks import Fork, fork_thread
 from awaken.runtime.engine import RunEngine
-from awaken.runtime.forking import Fork, fork_thread
 
 from .arguments import check_optional_text, check_text
 

@@ -12,19 +12,19 @@ import msgspec
 
 from awaken.authoring.agents import Agent
 from awaken.authoring.resolvers import AgentResolver
-from awaken.contracts.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.errors import CorruptRecord
 from awaken.contracts.identity import present
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.plugins import Plugin
-from awaken.contracts.queries import LIMIT_MAX, DispatchQuery, Page, Q, RunQuery, at_cursor
+from awaken.contracts.plugins.plugin import Plugin
 from awaken.contracts.record import Record
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.storage import Checkout, Store
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
+from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, Page, Q, RunQuery, at_cursor
+from awaken.contracts.storage.store import Checkout, Store
 from awaken.contracts.tasks import SUB_AGENT
-from awaken.contracts.threads import Thread
-from awaken.contracts.tools import Tool
+from awaken.contracts.tools.tool import Tool
 from awaken.runtime.limits import Limits
 from awaken.runtime.resolution.registry import RegistrySnapshot
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-from awaken.contracts.bus import Signal, Unsubscribe
+from awaken.contracts.storage.bus import Signal, Unsubscribe
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
-from awaken.contracts.bus import Signal, Unsubscribe
 from awaken.contracts.errors import InvalidInput, InvalidRecord, StoreUnavailable
+from awaken.contracts.storage.bus import Signal, Unsubscribe
 
 try:
     import asyncpg

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.permissions import PermissionScope, Remember
-from awaken.contracts.suspension import Asks, DecisionAction, Ticket, ToolCallResume
-from awaken.contracts.verdicts import read_text
+from awaken.contracts.suspension.permissions import PermissionScope, Remember
+from awaken.contracts.suspension.tickets import Asks, DecisionAction, Ticket, ToolCallResume
+from awaken.contracts.suspension.verdicts import read_text
 
 Read = Callable[[str], str | None]
 """Shows a prompt and returns a line; None at the end of the input."""

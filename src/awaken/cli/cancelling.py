@@ -7,7 +7,7 @@ import typer
 from awaken.contracts.errors import RecordNotFound
 
 from .command_line import new_app
-from .desk import Desk, at_desk
+from .desk import CommandContext, at_desk
 from .printing import plain
 
 app = new_app()
@@ -16,7 +16,7 @@ app = new_app()
 @app.command()
 @at_desk()
 async def cancel(
-    desk: Desk,
+    desk: CommandContext,
     id_: Annotated[str, typer.Argument(metavar="ID", help="A dispatch's, run's or thread's id.")],
 ) -> None:
     """Cancel a dispatch, a run, or what a thread does; wherever it is executed."""

@@ -7,11 +7,11 @@ import typer
 
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.decisions import DecisionOptions
-from awaken.contracts.deltas import TextDelta
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.events import AgentEvent, RunFinish, ToolCallDone, ToolCallReady
 from awaken.contracts.lifecycle import Failed, Stopped, reason_text
-from awaken.contracts.suspension import Ticket, ToolCallOutcome
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.suspension.tickets import Ticket, ToolCallOutcome
 
 from .asking import ask_ticket
 

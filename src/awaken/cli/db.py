@@ -5,7 +5,7 @@ import asyncio
 import typer
 
 from awaken.contracts.errors import StoreUnavailable, UnsupportedFeature
-from awaken.contracts.storage import CheckableStore, Store, StoreCheck
+from awaken.contracts.storage.store import CheckableStore, Store, StoreCheck
 
 from .command_line import new_app
 from .desk import REFUSED, IsJson, StoreUrl, reporting

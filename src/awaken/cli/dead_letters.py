@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from awaken.contracts.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.errors import RecordNotFound
-from awaken.contracts.queries import DispatchQuery, page_of
-from awaken.contracts.storage import OutboxEntry
+from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
+from awaken.contracts.storage.queries import DispatchQuery, page_of
+from awaken.contracts.storage.store import OutboxEntry
 
 from .command_line import new_app
-from .desk import Desk, at_desk
+from .desk import CommandContext, at_desk
 from .listing import DEFAULT_LIMIT, Cursor, Limit, OfThread, missing, placed
 from .printing import moment, plain, short
 
@@ -28,7 +28,7 @@ OfOutbox = Annotated[
 @app.command("list")
 @at_desk()
 async def list_dead_letters(
-    desk: Desk,
+    desk: CommandContext,
     thread: OfThread = None,
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
@@ -50,7 +50,7 @@ async def list_dead_letters(
 @app.command("replay")
 @at_desk()
 async def replay(
-    desk: Desk,
+    desk: CommandContext,
     dead_id: Annotated[str, typer.Argument(metavar="ID", help="The dead letter's id.")],
     *,
     is_outbox: OfOutbox = False,
@@ -59,7 +59,7 @@ async def replay(
     await (_retry_order(desk, dead_id) if is_outbox else _replay_dispatch(desk, dead_id))
 
 
-async def _replay_dispatch(desk: Desk, dispatch_id: str) -> None:
+async def _replay_dispatch(desk: CommandContext, dispatch_id: str) -> None:
     try:
         receipt = await desk.mailbox.replay_dead_letter(dispatch_id)
     except RecordNotFound as error:
@@ -68,7 +68,7 @@ async def _replay_dispatch(desk: Desk, dispatch_id: str) -> None:
     desk.show(receipt, text)
 
 
-async def _retry_order(desk: Desk, entry_id: str) -> None:
+async def _retry_order(desk: CommandContext, entry_id: str) -> None:
     try:
         entry = await desk.mailbox.retry_order(entry_id)
     except RecordNotFound as error:

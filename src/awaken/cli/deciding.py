@@ -7,11 +7,11 @@ import typer
 
 from awaken.bootstrap.decisions import DecisionOptions, decision_on
 from awaken.contracts.errors import InvalidInput, UnknownTicket
-from awaken.contracts.permissions import remember_of
-from awaken.contracts.suspension import DecisionAction
+from awaken.contracts.suspension.permissions import remember_of
+from awaken.contracts.suspension.tickets import DecisionAction
 
 from .command_line import new_app
-from .desk import Desk, at_desk
+from .desk import CommandContext, at_desk
 from .printing import plain
 
 app = new_app()
@@ -20,7 +20,7 @@ app = new_app()
 @app.command()
 @at_desk()
 async def decide(  # noqa: PLR0913 - typer makes an option of each parameter
-    desk: Desk,
+    desk: CommandContext,
     ticket: Annotated[str, typer.Argument(help="The ticket's id.")],
     *,
     goes_on: Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from awaken.bootstrap.crash_demo import CrashStory, crash_demo
+from awaken.demo.crash import CrashStory, crash_demo
 
 from .desk import REFUSED, IsJson, reporting
 from .printing import as_json, complain, out

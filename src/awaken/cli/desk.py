@@ -11,8 +11,8 @@ import typer
 
 from awaken.bootstrap.operator import Operator
 from awaken.contracts.errors import AwakenError, InvalidInput
-from awaken.contracts.queries import Page
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.queries import Page
+from awaken.contracts.storage.store import Store
 from awaken.mailbox.mailbox import Mailbox
 
 from .printing import as_json, complain, out, plain, table
@@ -34,7 +34,7 @@ IsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class CommandContext:
     """Where a command works: an open store, and somebody who waits for the answer."""
 
     operator: Operator
@@ -65,7 +65,7 @@ class Desk:
         self.show(document, text)
 
 
-Body = Callable[Concatenate[Desk, P], Awaitable[None]]
+Body = Callable[Concatenate[CommandContext, P], Awaitable[None]]
 
 
 def at_desk(*, may_create: bool = False) -> Callable[[Body[P]], Callable[..., None]]:
@@ -125,7 +125,7 @@ async def _served(
     if not may_create:
         await check_exists(store)
     async with Operator(store) as operator:
-        await body(Desk(operator, is_json), **given)
+        await body(CommandContext(operator, is_json), **given)
 
 
 def _option(name: str, annotation: Any, default: object) -> inspect.Parameter:

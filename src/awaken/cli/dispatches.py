@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from awaken.contracts.dispatch import DispatchStatus, RunDispatch
-from awaken.contracts.queries import DispatchQuery
+from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
+from awaken.contracts.storage.queries import DispatchQuery
 
 from .command_line import new_app
-from .desk import Desk, at_desk
+from .desk import CommandContext, at_desk
 from .listing import DEFAULT_LIMIT, Cursor, Limit, OfThread, missing, placed
 from .printing import facts, moment, short
 
@@ -18,7 +18,7 @@ app = new_app("Deliveries of input to threads.")
 @app.command("list")
 @at_desk()
 async def list_dispatches(
-    desk: Desk,
+    desk: CommandContext,
     thread: OfThread = None,
     status: Annotated[
         DispatchStatus | None, typer.Option("--status", help="Only those in this status.")
@@ -34,7 +34,7 @@ async def list_dispatches(
 @app.command("show")
 @at_desk()
 async def show_dispatch(
-    desk: Desk,
+    desk: CommandContext,
     dispatch_id: Annotated[str, typer.Argument(metavar="ID", help="The dispatch's id.")],
 ) -> None:
     """Show a delivery: where it stands, its attempts and its last error."""

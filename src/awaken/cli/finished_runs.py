@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from awaken.contracts.bus import Bus, Signal, SignalKind, Unsubscribe
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Store
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.bus import Bus, Signal, SignalKind, Unsubscribe
+from awaken.contracts.storage.store import Store
 
 _RESTS = (RunStatus.WAITING, RunStatus.DONE)
 

@@ -13,7 +13,7 @@ _PORT_MAX = 65_535
 _TAKEN = "another process listens there; stop it or choose another --port"
 
 
-class Address(NamedTuple):
+class ListenAddress(NamedTuple):
     """A host, by its name or number, and a port; 0 is any that is free."""
 
     host: str
@@ -26,20 +26,20 @@ class Address(NamedTuple):
         return f"http://{host}:{self.port}"
 
 
-DEFAULT = Address("127.0.0.1", 38_080)
+DEFAULT = ListenAddress("127.0.0.1", 38_080)
 
 
-def wanted_address(host: str | None, port: int | None) -> Address:
+def wanted_address(host: str | None, port: int | None) -> ListenAddress:
     """What the options say, else the environment, else the usual address.
 
     Raises:
         InvalidInput: The variable is no address.
     """
     usual = _parsed(os.environ.get(VARIABLE, "").strip())
-    return Address(host or usual.host, usual.port if port is None else port)
+    return ListenAddress(host or usual.host, usual.port if port is None else port)
 
 
-def listening(address: Address) -> socket.socket:
+def listening(address: ListenAddress) -> socket.socket:
     """A socket that takes connections, which wait until somebody serves them.
 
     Raises:
@@ -60,7 +60,7 @@ def listening(address: Address) -> socket.socket:
         raise InvalidInput(what=what, problem=problem) from error
 
 
-def _parsed(text: str) -> Address:
+def _parsed(text: str) -> ListenAddress:
     if not text:
         return DEFAULT
     host, colon, port = text.rpartition(":")
@@ -68,4 +68,4 @@ def _parsed(text: str) -> Address:
     if not colon or not host or not is_port:
         problem = f"'{text}' is no HOST:PORT, such as {DEFAULT.host}:{DEFAULT.port}"
         raise InvalidInput(what=VARIABLE, problem=problem)
-    return Address(host.removeprefix("[").removesuffix("]"), int(port))
+    return ListenAddress(host.removeprefix("[").removesuffix("]"), int(port))

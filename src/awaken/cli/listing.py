@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from awaken.contracts.errors import RecordNotFound
-from awaken.contracts.queries import DEFAULT_LIMIT, LIMIT_MAX, Q, at_cursor
+from awaken.contracts.storage.queries import DEFAULT_LIMIT, LIMIT_MAX, Q, at_cursor
 
 Limit = Annotated[int, typer.Option("--limit", min=1, max=LIMIT_MAX, help="How many at most.")]
 Cursor = Annotated[

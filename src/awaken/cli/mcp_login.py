@@ -14,7 +14,7 @@ from awaken.extensions.mcp import McpPlugin
 
 from .command_line import new_app
 from .desk import reporting
-from .listening import Address, listening
+from .listening import ListenAddress, listening
 from .printing import out, plain
 from .served import app_served
 
@@ -99,7 +99,7 @@ class _Browser:
         runner = web.AppRunner(serving, access_log=None, shutdown_timeout=1)
         await runner.setup()
         try:
-            place = Address(redirect.host or "", redirect.port or 0)
+            place = ListenAddress(redirect.host or "", redirect.port or 0)
             await web.SockSite(runner, listening(place)).start()
             out(f"Open this address in a browser on this machine:\n\n  {plain(url)}\n")
             return await came

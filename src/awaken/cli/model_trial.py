@@ -3,15 +3,15 @@
 from contextlib import aclosing
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallStart
-from awaken.contracts.inference import (
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallStart
+from awaken.contracts.messages.message import user
+from awaken.contracts.models.inference import (
     InferenceRequest,
     ModelEvent,
     ModelTool,
     TokenUsage,
     UsageReport,
 )
-from awaken.contracts.messages import user
 from awaken.contracts.record import Record, always
 from awaken.runtime.resolution.models import ModelRoute
 

@@ -22,22 +22,22 @@ from awaken.bootstrap.registries import registry_set
 from awaken.bootstrap.stores import profiles_of
 from awaken.contracts.clock import SystemClock
 from awaken.contracts.errors import InvalidInput, UsageError
-from awaken.contracts.inference import TokenUsage
-from awaken.contracts.model_errors import (
+from awaken.contracts.models.errors import (
     ModelError,
     ModelTimeout,
     ProviderFailed,
     ProviderUnusable,
     Unauthorized,
 )
-from awaken.contracts.models import ProviderSpec
-from awaken.runtime.breaker import Breaker, BreakerPolicy
-from awaken.runtime.health import OWNER, shared_breakers
+from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.models.model_specs import ProviderSpec
+from awaken.runtime.model_health.breaker import Breaker, BreakerPolicy
+from awaken.runtime.model_health.health import OWNER, shared_breakers
 from awaken.runtime.resolution.models import route_of
 
 from .apps import FORMS, App, load_app
 from .command_line import new_app
-from .desk import Desk, IsJson, at_desk, reporting
+from .desk import CommandContext, IsJson, at_desk, reporting
 from .model_trial import Trial, tried
 from .printing import as_json, facts, moment, out, table
 
@@ -186,7 +186,7 @@ def _trial_text(trial: Trial) -> str:
 
 @app.command("health")
 @at_desk()
-async def show_health(desk: Desk) -> None:
+async def show_health(desk: CommandContext) -> None:
     """Show the circuit breakers that the processes of a store share."""
     breakers = shared_breakers(await profiles_of(desk.store).list_entries(OWNER))
     document = [{"model_id": name, **_breaker_facts(it)} for name, it in breakers]

@@ -11,20 +11,20 @@ import typer
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.plugins import PluginLives
 from awaken.contracts.errors import InvalidInput
-from awaken.contracts.permissions import ToolBehavior
-from awaken.contracts.queries import LIMIT_MAX, MessageQuery, RunQuery, ThreadQuery
-from awaken.contracts.storage import Store
-from awaken.contracts.threads import Thread
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, RunQuery, ThreadQuery
+from awaken.contracts.storage.store import Store
+from awaken.contracts.suspension.permissions import ToolBehavior
 from awaken.extensions.permission.checking import RefusedRule, compiled
 from awaken.extensions.permission.config import SECTION, PermissionConfig
-from awaken.extensions.permission.policy import Change, PastCall, PolicyDiff, policy_diff
+from awaken.extensions.permission.policy import PastCall, PolicyChange, PolicyDiff, policy_diff
 from awaken.extensions.permission.rules import RuleSet, decide, hidden_tools
 from awaken.patterns import call_of
 from awaken.runtime.resolution.resolver import ResolvedAgent
 
 from .apps import FORMS, App, load_app
 from .command_line import new_app
-from .desk import REFUSED, Desk, IsJson, at_desk, reporting
+from .desk import REFUSED, CommandContext, IsJson, at_desk, reporting
 from .printing import as_json, facts, out, plain, section
 from .remembered import forget, remembered
 
@@ -44,7 +44,7 @@ PolicyFile = Annotated[
 @app.command("diff")
 @at_desk()
 async def diff(
-    desk: Desk,
+    desk: CommandContext,
     old: PolicyFile,
     new: PolicyFile,
     agent: Annotated[
@@ -249,7 +249,7 @@ def _text(found: PolicyDiff, examples: int) -> str:
     return facts(pairs) + "".join(parts)
 
 
-def _lines(changes: Sequence[Change]) -> str:
+def _lines(changes: Sequence[PolicyChange]) -> str:
     """Each call with its exact arguments; as JSON in ASCII, so that a terminal obeys nothing."""
     return "\n".join(
         f"  {plain(it.call.tool)} {as_json(it.call.arguments, indent=None)}\n"

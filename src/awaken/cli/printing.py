@@ -12,8 +12,8 @@ from typing import Any, TextIO
 import msgspec
 import typer
 
-from awaken.contracts.content import printable
 from awaken.contracts.lifecycle import Failed, Termination, reason_text
+from awaken.contracts.messages.content import printable
 
 CELL_MAX = 60
 _GAP = "  "

@@ -7,12 +7,12 @@ import typer
 
 from awaken.bootstrap.stores import profiles_of
 from awaken.contracts.errors import InvalidInput
-from awaken.contracts.permissions import PermissionScope
-from awaken.contracts.remembered import RememberedAnswer
-from awaken.runtime.system import SystemClock
+from awaken.contracts.suspension.permissions import PermissionScope
+from awaken.contracts.suspension.remembered import RememberedAnswer
+from awaken.runtime.primitives.system import SystemClock
 from awaken.services.remembered import RememberedAnswers
 
-from .desk import Desk, at_desk
+from .desk import CommandContext, at_desk
 from .printing import moment, plain, table
 
 OfThread = Annotated[
@@ -27,7 +27,7 @@ OfTenant = Annotated[
 
 @at_desk()
 async def remembered(
-    desk: Desk, thread: OfThread = None, user: OfUser = None, tenant: OfTenant = None
+    desk: CommandContext, thread: OfThread = None, user: OfUser = None, tenant: OfTenant = None
 ) -> None:
     """List what was decided for later calls: of the project, of a thread, of a person."""
     found = await _answers(desk).list(thread_id=thread, user_id=user, tenant_id=tenant)
@@ -37,7 +37,7 @@ async def remembered(
 
 @at_desk()
 async def forget(
-    desk: Desk,
+    desk: CommandContext,
     answer_id: Annotated[
         str | None, typer.Argument(metavar="ID", help="One answer, from `remembered`.")
     ] = None,
@@ -66,7 +66,7 @@ async def forget(
     desk.show(document, text or "Nothing was remembered.")
 
 
-def _answers(desk: Desk) -> RememberedAnswers:
+def _answers(desk: CommandContext) -> RememberedAnswers:
     return RememberedAnswers(desk.store, profiles_of(desk.store), SystemClock())
 
 

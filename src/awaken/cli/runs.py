@@ -7,13 +7,13 @@ import typer
 from awaken.contracts.errors import UnknownRun
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.queries import RunQuery
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Store, ToolRecord
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.queries import RunQuery
+from awaken.contracts.storage.store import Store, ToolRecord
+from awaken.contracts.suspension.tickets import Ticket
 
 from .command_line import new_app
-from .desk import Desk, at_desk
+from .desk import CommandContext, at_desk
 from .listing import DEFAULT_LIMIT, Cursor, Limit, OfTenant, OfThread, placed
 from .printing import as_json, dollars, ending_text, facts, moment, section, short, table
 
@@ -25,7 +25,7 @@ app = new_app("Executions on threads.")
 @app.command("list")
 @at_desk()
 async def list_runs(
-    desk: Desk,
+    desk: CommandContext,
     tenant: OfTenant = None,
     thread: OfThread = None,
     status: Annotated[
@@ -42,7 +42,7 @@ async def list_runs(
 @app.command("show")
 @at_desk()
 async def show_run(
-    desk: Desk,
+    desk: CommandContext,
     run_id: Annotated[str, typer.Argument(metavar="ID", help="The run's id.")],
     *,
     with_events: Annotated[bool, typer.Option("--events", help="With its events.")] = False,

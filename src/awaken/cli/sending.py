@@ -5,11 +5,11 @@ from typing import Annotated
 import typer
 
 from awaken.bootstrap.requests import run_request
-from awaken.contracts.dispatch import InputMode
+from awaken.contracts.storage.dispatch import InputMode
 from awaken.mailbox.receipts import SubmitReceipt
 
 from .command_line import new_app
-from .desk import Desk, at_desk
+from .desk import CommandContext, at_desk
 from .listing import missing
 from .printing import facts
 
@@ -21,7 +21,7 @@ Text = Annotated[str, typer.Argument(help="What to say.")]
 @app.command()
 @at_desk(may_create=True)
 async def submit(  # noqa: PLR0913 - typer makes an option of each parameter
-    desk: Desk,
+    desk: CommandContext,
     agent: Annotated[str, typer.Argument(help="The agent's id.")],
     text: Text,
     thread: Annotated[
@@ -54,7 +54,7 @@ async def submit(  # noqa: PLR0913 - typer makes an option of each parameter
 @app.command()
 @at_desk()
 async def steer(
-    desk: Desk,
+    desk: CommandContext,
     thread: Annotated[str, typer.Argument(help="The thread's id.")],
     text: Text,
 ) -> None:

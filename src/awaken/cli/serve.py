@@ -28,7 +28,7 @@ from awaken.transport.routes import SCOPES
 from .apps import FORMS, file_of
 from .command_line import new_app
 from .desk import IsJson, StoreUrl, reporting
-from .listening import BACKLOG, DEFAULT, Address, listening, wanted_address
+from .listening import BACKLOG, DEFAULT, ListenAddress, listening, wanted_address
 from .logs import with_logs
 from .printing import as_json, out, plain
 from .reloading import Watched, begin_anew, inherited_socket
@@ -98,7 +98,7 @@ def serve(  # noqa: PLR0913 - typer makes an option of each parameter
 class _Process:
     """Everything that one serving process does."""
 
-    address: Address
+    address: ListenAddress
     load: Callable[[], Served]
     drain_ms: int
     is_json: bool
@@ -144,7 +144,7 @@ class _Process:
                 application = runtime.asgi(served.config)
                 await application.open()
                 _calm_collector()
-                url = Address(self.address.host, listener.getsockname()[1]).url
+                url = ListenAddress(self.address.host, listener.getsockname()[1]).url
                 server = _Server(_options(application), lambda: self._say_ready(url, runtime))
                 # A duplicate: it is closed when the server ends, and the port may be kept.
                 serving = asyncio.create_task(server.serve([listener.dup()]))

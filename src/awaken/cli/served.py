@@ -8,12 +8,12 @@ from typing import Annotated, NamedTuple
 import typer
 
 from awaken.bootstrap.agent_runtime import AgentRuntime
-from awaken.bootstrap.demo import demo_agents
-from awaken.bootstrap.demo_settings import demo_providers
 from awaken.bootstrap.providers import missing_keys
 from awaken.bootstrap.stores import opened_store
 from awaken.contracts.errors import InvalidInput
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.store import Store
+from awaken.demo.agents import demo_agents
+from awaken.demo.settings import demo_providers
 from awaken.mailbox.config import MailboxConfig
 from awaken.server.config import ServerConfig
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from awaken.bootstrap.stores import opened_store
 from awaken.contracts.errors import InvalidInput, StoreUnavailable
-from awaken.contracts.storage import CheckableStore, Store
+from awaken.contracts.storage.store import CheckableStore, Store
 
 DEFAULT_FILE = "awaken.db"
 

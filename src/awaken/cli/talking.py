@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from awaken.bootstrap.agent_runtime import AgentRuntime
-from awaken.bootstrap.demo import demo_agents
-from awaken.bootstrap.demo_settings import demo_providers
 from awaken.contracts.errors import AwakenError, InvalidInput
 from awaken.contracts.lifecycle import Failed
+from awaken.demo.agents import demo_agents
+from awaken.demo.settings import demo_providers
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT
 
 from .apps import FORMS, is_place, load_app

@@ -4,14 +4,14 @@ from typing import Annotated, Any
 
 import typer
 
-from awaken.contracts.messages import Message, MessageRecord
-from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, RunQuery, ThreadQuery
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Checkout, DeleteStrategy, Store
-from awaken.contracts.threads import Thread
+from awaken.contracts.messages.message import Message, MessageRecord
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Order, RunQuery, ThreadQuery
+from awaken.contracts.storage.store import Checkout, DeleteStrategy, Store
 
 from .command_line import new_app
-from .desk import Desk, at_desk
+from .desk import CommandContext, at_desk
 from .listing import DEFAULT_LIMIT, Cursor, Limit, OfTenant, missing, placed
 from .printing import ending_text, facts, moment, plain, section, short, table
 
@@ -25,7 +25,7 @@ ThreadId = Annotated[str, typer.Argument(metavar="ID", help="The thread's id.")]
 @app.command("list")
 @at_desk()
 async def list_threads(
-    desk: Desk,
+    desk: CommandContext,
     tenant: OfTenant = None,
     resource: Annotated[
         str | None, typer.Option("--resource", help="Only those of this owner.")
@@ -44,7 +44,7 @@ async def list_threads(
 @app.command("show")
 @at_desk()
 async def show_thread(
-    desk: Desk,
+    desk: CommandContext,
     thread_id: ThreadId,
     messages: Annotated[
         int, typer.Option("--messages", min=0, max=LIMIT_MAX, help="How many of the last messages.")
@@ -68,7 +68,7 @@ async def show_thread(
 @app.command("delete")
 @at_desk()
 async def delete_thread(
-    desk: Desk,
+    desk: CommandContext,
     thread_id: ThreadId,
     strategy: Annotated[
         DeleteStrategy, typer.Option("--strategy", help="What happens to its children.")

@@ -8,11 +8,11 @@ import msgspec
 import typer
 
 from awaken.contracts.errors import CursorInvalid, UnknownTicket
-from awaken.contracts.queries import Page
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.storage.queries import Page
+from awaken.contracts.suspension.tickets import Ticket
 
 from .command_line import new_app
-from .desk import Desk, at_desk
+from .desk import CommandContext, at_desk
 from .listing import DEFAULT_LIMIT, Cursor, Limit, OfThread
 from .printing import as_json, facts, moment, short
 
@@ -25,7 +25,10 @@ Place = tuple[int, str]
 @app.command("list")
 @at_desk()
 async def list_tickets(
-    desk: Desk, thread: OfThread = None, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
+    desk: CommandContext,
+    thread: OfThread = None,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = None,
 ) -> None:
     """List open tickets, oldest first."""
     found = await desk.store.list_tickets(thread)
@@ -39,7 +42,8 @@ async def list_tickets(
 @app.command("show")
 @at_desk()
 async def show_ticket(
-    desk: Desk, ticket_id: Annotated[str, typer.Argument(metavar="ID", help="The ticket's id.")]
+    desk: CommandContext,
+    ticket_id: Annotated[str, typer.Argument(metavar="ID", help="The ticket's id.")],
 ) -> None:
     """Show a ticket: what is asked, by which call, and what was decided."""
     ticket = await desk.store.find_ticket(ticket_id)

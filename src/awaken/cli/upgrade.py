@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from awaken.bootstrap.upgrade import UpgradeReport, check_upgrade
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.store import Store
 
 from .apps import FORMS, App, load_app
-from .desk import REFUSED, Desk, at_desk
+from .desk import REFUSED, CommandContext, at_desk
 from .printing import table
 
 app = typer.Typer(help="Before new code is deployed.", no_args_is_help=True, rich_markup_mode=None)
@@ -24,7 +24,7 @@ def upgrade() -> None:
 @app.command()
 @at_desk()
 async def check(
-    desk: Desk,
+    desk: CommandContext,
     app_place: Annotated[str, typer.Argument(metavar="APP", help=f"The new agents: {FORMS}.")],
 ) -> None:
     """List unfinished runs that would not go on with the agents of a file, and why.

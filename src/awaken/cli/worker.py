@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from awaken.bootstrap.agent_runtime import AgentRuntime
-from awaken.bootstrap.demo import demo_agents
-from awaken.bootstrap.demo_settings import demo_providers
 from awaken.bootstrap.node import bus_of
 from awaken.contracts.errors import InvalidInput
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Store
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.store import Store
+from awaken.demo.agents import demo_agents
+from awaken.demo.settings import demo_providers
 from awaken.mailbox.config import MailboxConfig
 
 from .apps import FORMS, App, load_app

@@ -3,7 +3,6 @@
 from enum import StrEnum
 from typing import Any
 
-from .inference import TokenUsage
 from .lifecycle import (
     Blocked,
     Cancelled,
@@ -15,8 +14,9 @@ from .lifecycle import (
     reason_text,
     status_after,
 )
+from .models.inference import TokenUsage
 from .record import Record
-from .suspension import Ticket
+from .suspension.tickets import Ticket
 
 
 class BackendRunStatus(StrEnum):

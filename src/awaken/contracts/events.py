@@ -8,13 +8,19 @@ from typing import Any
 
 import msgspec
 
-from .deltas import Event, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from .identity import RunIdentity
-from .inference import TokenUsage
 from .lifecycle import Suspended, Termination
-from .messages import Message
+from .messages.deltas import (
+    Event,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStart,
+)
+from .messages.message import Message
+from .models.inference import TokenUsage
 from .record import Record, always
-from .suspension import ToolCallOutcome
+from .suspension.tickets import ToolCallOutcome
 from .tool_results import ToolResult
 
 

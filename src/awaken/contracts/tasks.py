@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from .errors import UsageError
 from .lifecycle import Blocked, Cancelled, Failed, Stopped, Termination
 from .record import Record
-from .state import MergeStrategy, StateKey, StateScope
+from .state.keys import MergeStrategy, StateKey, StateScope
 
 RESERVED_NAMES = frozenset({"parent", "self", "all", "broadcast"})
 SUB_AGENT = "sub_agent"

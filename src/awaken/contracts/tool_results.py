@@ -3,9 +3,9 @@
 from enum import StrEnum
 from typing import Any
 
-from .inference import TokenUsage
+from .models.inference import TokenUsage
 from .record import Record, always
-from .suspension import SuspendTicket, ToolCallOutcome, ToolCallResume
+from .suspension.tickets import SuspendTicket, ToolCallOutcome, ToolCallResume
 
 
 class ToolStatus(StrEnum):

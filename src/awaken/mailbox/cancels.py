@@ -4,14 +4,14 @@ from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from functools import partial
 
-from awaken.contracts.bus import SignalKind
-from awaken.contracts.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.errors import LeaseLost, ThreadClaimed, VersionConflict
 from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.queries import LIMIT_MAX, DispatchQuery, at_cursor
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Store
-from awaken.runtime.forced_end import Ending, forced_end
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.bus import SignalKind
+from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
+from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, at_cursor
+from awaken.contracts.storage.store import Store
+from awaken.runtime.suspension.forced_end import Ending, forced_end
 
 from .services import MailboxServices
 

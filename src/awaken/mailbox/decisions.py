@@ -6,14 +6,14 @@ run go on. A run that executes somewhere finds it there when its other calls are
 
 from collections.abc import Sequence
 
-from awaken.contracts.bus import SignalKind
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import CommitUnknown, InvalidInput, UnknownRun, UnknownTicket
-from awaken.contracts.runs import DecisionReceipt, RunRecord, RunRequest
-from awaken.contracts.suspension import Ticket, ToolCallResume
-from awaken.contracts.ticket_names import find_ticket
-from awaken.runtime.deciding import receipts_of, resuming, write_decisions
-from awaken.runtime.request_checks import check_id
+from awaken.contracts.runs.records import DecisionReceipt, RunRecord, RunRequest
+from awaken.contracts.storage.bus import SignalKind
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.suspension.ticket_names import find_ticket
+from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
+from awaken.runtime.journal.request_checks import check_id
+from awaken.runtime.suspension.decisions import receipts_of, resuming, write_decisions
 
 from .services import MailboxServices
 from .submissions import continuation, digest

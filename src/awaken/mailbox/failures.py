@@ -3,8 +3,6 @@
 import logging
 from collections.abc import Callable
 
-from awaken.contracts.content import printable
-from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import (
     AlreadyDecided,
     AwakenError,
@@ -21,9 +19,11 @@ from awaken.contracts.errors import (
     UsageError,
 )
 from awaken.contracts.lifecycle import Failed, TicketStatus
+from awaken.contracts.messages.content import printable
+from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.redaction import describe_error, loggable_error, without_secrets
-from awaken.runtime.delivery import End, is_own
 from awaken.runtime.engine import RunEngine
+from awaken.runtime.suspension.dispatch_plan import EndRun, is_own
 
 from .outages import backoff_ms
 from .services import MailboxServices
@@ -136,7 +136,7 @@ class Failures:
         if run is None and dispatch.request.continue_run_id is None and not is_known:
             # A record is left, so that whoever asks for the run learns why it never began.
             await self._engine.endings.end_dispatch(
-                dispatch, End(termination, release, has_begun=False)
+                dispatch, EndRun(termination, release, has_begun=False)
             )
         elif run is None or (run.is_resumable_waiting and isinstance(error, REFUSED_INPUT)):
             # There is no run to end, or one that still waits for better input.

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.dispatch import Claim, LeaseNews
-from awaken.contracts.mailbox import LeaseKeeper, MailboxStore
-from awaken.runtime.leases import Lease, LeaseHolder
+from awaken.contracts.storage.dispatch import Claim, LeaseNews
+from awaken.contracts.storage.mailbox import LeaseKeeper, MailboxStore
+from awaken.runtime.journal.leases import Lease, LeaseHolder
 
 from .config import MailboxConfig
 

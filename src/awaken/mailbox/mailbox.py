@@ -8,9 +8,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.bus import Bus
 from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.dispatch import InputMode, RunDispatch
 from awaken.contracts.errors import (
     AwakenError,
     DedupeConflict,
@@ -20,10 +18,12 @@ from awaken.contracts.errors import (
     UnknownRun,
 )
 from awaken.contracts.identity import present
-from awaken.contracts.queries import LIMIT_MAX, DispatchQuery, Page
-from awaken.contracts.runs import DecisionReceipt, RunRecord, RunRequest
-from awaken.contracts.storage import OutboxEntry, Store
-from awaken.runtime.request_checks import check_id
+from awaken.contracts.runs.records import DecisionReceipt, RunRecord, RunRequest
+from awaken.contracts.storage.bus import Bus
+from awaken.contracts.storage.dispatch import InputMode, RunDispatch
+from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, Page
+from awaken.contracts.storage.store import OutboxEntry, Store
+from awaken.runtime.journal.request_checks import check_id
 
 from . import cancels
 from .config import MailboxConfig

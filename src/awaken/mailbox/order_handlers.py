@@ -7,21 +7,27 @@ from functools import partial
 
 import msgspec
 
-from awaken.contracts.dispatch import InputMode, RunDispatch
 from awaken.contracts.errors import AlreadyDecided, UnknownRun, UnknownThread, UnknownTicket
 from awaken.contracts.identity import RunMode, RunOrigin, derived_id
-from awaken.contracts.inbox import inbox_messages
 from awaken.contracts.lifecycle import TicketStatus
-from awaken.contracts.messages import Message, SenderKind
-from awaken.contracts.outbox import AbortRemote, Letter, Order, ReportToParent, StopChildren
-from awaken.contracts.queries import LIMIT_MAX, DispatchQuery, RunQuery, at_cursor
-from awaken.contracts.runs import RunRecord, RunRequest
-from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.messages.inbox import inbox_messages
+from awaken.contracts.messages.message import Message, SenderKind
+from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.dispatch import InputMode, RunDispatch
+from awaken.contracts.storage.outbox import (
+    AbortRemote,
+    Order,
+    ReportToParent,
+    StopChildren,
+    ThreadMessage,
+)
+from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, RunQuery, at_cursor
+from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.contracts.tasks import PARENT, TaskFate
 from awaken.contracts.tenancy import namespace_in
-from awaken.contracts.threads import Thread
-from awaken.runtime.families import threads_below
-from awaken.runtime.orders import delegate_of
+from awaken.runtime.children.child_threads import threads_below
+from awaken.runtime.outbox import delegate_of
 
 from .mailbox import Mailbox
 from .submissions import OUTBOX_KEY, PRIORITY_MAX, Delivery, check_submission, digest
@@ -65,7 +71,7 @@ class OrderHandlers:
             AwakenError: It could not be done, now or ever.
         """
         match order:
-            case Letter():
+            case ThreadMessage():
                 await self._deliver(entry_id, order)
             case ReportToParent():
                 await self._report(order)
@@ -76,7 +82,7 @@ class OrderHandlers:
             case AbortRemote():
                 await self._abort(order)
 
-    async def _deliver(self, entry_id: str, letter: Letter) -> None:
+    async def _deliver(self, entry_id: str, letter: ThreadMessage) -> None:
         config = self._services.config
         dispatch = _dispatch(entry_id, letter, config.max_attempts)
         # A thread is made only for an agent that is named: nobody else could read the letter.
@@ -91,7 +97,7 @@ class OrderHandlers:
         await self._services.tell_queued(queued)
         self._on_queued(queued.thread_id)
 
-    async def _may_write(self, letter: Letter) -> bool:
+    async def _may_write(self, letter: ThreadMessage) -> bool:
         """Whether the sender's user has runs on the thread too, or nobody else has."""
         if letter.user_id is None:
             return True
@@ -143,7 +149,7 @@ def _is_from_agent(dispatch: RunDispatch) -> bool:
     return any(it is not None and it.kind is SenderKind.AGENT for it in senders)
 
 
-def _dispatch(entry_id: str, letter: Letter, max_attempts: int) -> RunDispatch:
+def _dispatch(entry_id: str, letter: ThreadMessage, max_attempts: int) -> RunDispatch:
     """What delivers a letter; it has the same name whoever sends it, so that it comes once.
 
     Raises:

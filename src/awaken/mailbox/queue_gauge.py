@@ -2,7 +2,7 @@
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.errors import QueueFull
-from awaken.contracts.mailbox import MailboxStore
+from awaken.contracts.storage.mailbox import MailboxStore
 
 FRESH_MS = 1000
 """How old the count may be; so much more may be queued by other processes meanwhile."""

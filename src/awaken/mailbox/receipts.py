@@ -1,7 +1,7 @@
 """What whoever sends input to a thread gets back."""
 
-from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
 from awaken.contracts.record import Record
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
 
 
 class SubmitReceipt(Record, frozen=True, kw_only=True):

@@ -21,8 +21,8 @@ from awaken.contracts.errors import (
     StoreUnavailable,
     UnknownAgent,
 )
-from awaken.contracts.outbox import AbortRemote, Letter, order_of
-from awaken.contracts.storage import OutboxEntry
+from awaken.contracts.storage.outbox import AbortRemote, ThreadMessage, order_of
+from awaken.contracts.storage.store import OutboxEntry
 
 from .failures import is_permanent
 from .mailbox import Mailbox
@@ -220,7 +220,11 @@ def _lane_of(entry: OutboxEntry) -> Lane:
     except CorruptRecord:
         # It is judged when its turn comes.
         return "order", entry.entry_id
-    return ("thread", order.thread_id) if isinstance(order, Letter) else ("order", entry.entry_id)
+    return (
+        ("thread", order.thread_id)
+        if isinstance(order, ThreadMessage)
+        else ("order", entry.entry_id)
+    )
 
 
 def _is_hopeless(error: Exception) -> bool:

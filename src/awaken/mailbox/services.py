@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from awaken.contracts.bus import Bus, Signal, SignalKind
 from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.dispatch import InputMode, RunDispatch
 from awaken.contracts.errors import AwakenError
-from awaken.contracts.mailbox import MailboxWatcher
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Store
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.bus import Bus, Signal, SignalKind
+from awaken.contracts.storage.dispatch import InputMode, RunDispatch
+from awaken.contracts.storage.mailbox import MailboxWatcher
+from awaken.contracts.storage.store import Store
 
 from .config import MailboxConfig
 

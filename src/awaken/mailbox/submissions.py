@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.clock import IdSource
-from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
 from awaken.contracts.errors import IllegalTransition, InvalidInput
 from awaken.contracts.identity import present
-from awaken.contracts.messages import Message
-from awaken.contracts.runs import RunRecord, RunRequest
+from awaken.contracts.messages.message import Message
+from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
 from awaken.contracts.tenancy import namespace_in, namespace_of
+from awaken.runtime.journal.request_checks import check_id, check_message
 from awaken.runtime.limits import Limits
-from awaken.runtime.request_checks import check_id, check_message
 
 MESSAGE_BYTES = Limits().message_bytes
 PRIORITY_MAX = 255

@@ -8,10 +8,10 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
-from awaken.contracts.bus import SignalKind
 from awaken.contracts.errors import AlreadyDecided
-from awaken.contracts.suspension import DEADLINE, Ticket, ToolCallResume
-from awaken.runtime.resume import expiry_id
+from awaken.contracts.storage.bus import SignalKind
+from awaken.contracts.suspension.tickets import DEADLINE, Ticket, ToolCallResume
+from awaken.runtime.suspension.resume import expiry_id
 
 from .decisions import Decider
 from .mailbox import Mailbox

@@ -12,14 +12,14 @@ from contextvars import Context
 
 import msgspec
 
-from awaken.contracts.bus import Signal, SignalKind, Unsubscribe
-from awaken.contracts.dispatch import InputMode, RunDispatch
 from awaken.contracts.errors import LeaseLost, ThreadBusy
 from awaken.contracts.lifecycle import Cancelled
-from awaken.runtime.active_runs import ActiveRun
-from awaken.runtime.delivery import is_own
+from awaken.contracts.storage.bus import Signal, SignalKind, Unsubscribe
+from awaken.contracts.storage.dispatch import InputMode, RunDispatch
+from awaken.runtime.admission.active_runs import ActiveRun
 from awaken.runtime.engine import RunEngine
-from awaken.runtime.leases import Lease, RunHandedOver
+from awaken.runtime.journal.leases import Lease, RunHandedOver
+from awaken.runtime.suspension.dispatch_plan import is_own
 
 from .failures import Failures
 from .heartbeat import Heartbeat

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.secrets import RedactedString
-from awaken.contracts.tools import ToolError
+from awaken.contracts.tools.tool import ToolError
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 

@@ -5,8 +5,8 @@ Belongs here: reading patterns, and whether a call fits one. A rule that denies 
 not: what follows from a match. May import: contracts, and RE2, which runs every expression.
 """
 
-from .calls import Call, call_of
-from .conditions import Condition, Kind, ValueTest
+from .calls import PatternCall, call_of
+from .conditions import Condition, ConditionKind, ValueTest
 from .errors import PatternError
 from .globs import tool_glob
 from .grammar import parse_condition, parse_pattern
@@ -16,9 +16,9 @@ from .regexes import Regex, compiled_regex
 from .tool_pattern import ToolPattern
 
 __all__ = [
-    "Call",
     "Condition",
-    "Kind",
+    "ConditionKind",
+    "PatternCall",
     "PatternError",
     "PatternIndex",
     "Regex",

@@ -15,7 +15,7 @@ class Path(msgspec.Struct, frozen=True):
     steps: tuple[str | int | None, ...]
 
 
-class Call:
+class PatternCall:
     """A call whose values are read once, however many patterns look at them."""
 
     __slots__ = ("_found", "arguments", "tool_id")
@@ -43,9 +43,9 @@ class Call:
         return tuple(None if value is _MISSING else reading_of(value) for value in values)
 
 
-def call_of(tool_id: str, arguments: Any) -> Call:
+def call_of(tool_id: str, arguments: Any) -> PatternCall:
     """The call of a tool with decoded JSON arguments."""
-    return Call(tool_id, arguments)
+    return PatternCall(tool_id, arguments)
 
 
 _MISSING = object()

@@ -8,7 +8,7 @@ allowance of the same text.
 from collections.abc import Callable
 from enum import StrEnum
 
-from .calls import Call, Path
+from .calls import Path, PatternCall
 from .errors import check_text
 from .globs import Glob, tokens_of
 from .readings import Reading, fold
@@ -18,7 +18,7 @@ MAX_TEXT = 4_096
 """Characters of a pattern."""
 
 
-class Kind(StrEnum):
+class ConditionKind(StrEnum):
     """How a text is compared; tool names and conditions share it."""
 
     EXACT = "exact"
@@ -26,14 +26,14 @@ class Kind(StrEnum):
     REGEX = "regex"
 
 
-PRECISION = {Kind.EXACT: 3, Kind.GLOB: 2, Kind.REGEX: 1}
-OPERATORS: dict[str, tuple[Kind, bool]] = {
-    "!=~": (Kind.REGEX, True),
-    "!=": (Kind.EXACT, True),
-    "!~": (Kind.GLOB, True),
-    "=~": (Kind.REGEX, False),
-    "=": (Kind.EXACT, False),
-    "~": (Kind.GLOB, False),
+PRECISION = {ConditionKind.EXACT: 3, ConditionKind.GLOB: 2, ConditionKind.REGEX: 1}
+OPERATORS: dict[str, tuple[ConditionKind, bool]] = {
+    "!=~": (ConditionKind.REGEX, True),
+    "!=": (ConditionKind.EXACT, True),
+    "!~": (ConditionKind.GLOB, True),
+    "=~": (ConditionKind.REGEX, False),
+    "=": (ConditionKind.EXACT, False),
+    "~": (ConditionKind.GLOB, False),
 }
 """What each operator compares with, and whether it negates; the longest first, as they are read."""
 
@@ -47,13 +47,13 @@ class ValueTest:
 
     __slots__ = ("_loose", "_sees_through", "_strict", "kind", "text")
 
-    def __init__(self, kind: Kind, text: str) -> None:
+    def __init__(self, kind: ConditionKind, text: str) -> None:
         self.kind = kind
         self.text = text
         self._strict = matcher_of(kind, text)
         self._loose = matcher_of(kind, text, fold)
         anything = isinstance(self._strict, Glob) and self._strict.anything
-        self._sees_through = anything or kind is Kind.EXACT
+        self._sees_through = anything or kind is ConditionKind.EXACT
 
     @property
     def needles(self) -> tuple[Needle, Needle]:
@@ -100,7 +100,7 @@ class Condition:
         """What a value that may match has in it, as it stands or folded; none for a negation."""
         return None if self._negated else self._test.needles
 
-    def may_match(self, call: Call) -> bool:
+    def may_match(self, call: PatternCall) -> bool:
         """Whether any value found fits in any reading; a missing one fits negations only."""
         for reading in call.readings(self.path):
             if reading is None:
@@ -113,7 +113,7 @@ class Condition:
                 return True
         return False
 
-    def must_match(self, call: Call) -> bool:
+    def must_match(self, call: PatternCall) -> bool:
         """Whether every value is there and fits as it stands."""
         for reading in call.readings(self.path):
             if reading is None:
@@ -127,17 +127,19 @@ class Condition:
         return True
 
 
-def matcher_of(kind: Kind, text: str, fold: Callable[[str], str] | None = None) -> Glob | Regex:
+def matcher_of(
+    kind: ConditionKind, text: str, fold: Callable[[str], str] | None = None
+) -> Glob | Regex:
     """What compares a text as it stands, or with folded texts if it is given how they are folded.
 
     Raises:
         PatternError: The text is no glob, or no regular expression.
     """
     match kind:
-        case Kind.EXACT:
+        case ConditionKind.EXACT:
             check_text(text, MAX_TEXT, "a value")
             return Glob([(fold(text).strip() if fold else text, True)], fold=None)
-        case Kind.GLOB:
+        case ConditionKind.GLOB:
             return Glob(tokens_of(text), fold=fold)
-        case Kind.REGEX:
+        case ConditionKind.REGEX:
             return compiled_regex(text, ignore_case=fold is not None)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from .calls import Path
-from .conditions import MAX_TEXT, OPERATORS, Condition, Kind
+from .conditions import MAX_TEXT, OPERATORS, Condition, ConditionKind
 from .errors import PatternError, check_text
 from .globs import SPECIAL
 from .tool_pattern import ToolName, ToolPattern
@@ -81,7 +81,7 @@ class _Parser:
         if end is None:
             raise self._error("expected `/` at the end of the regular expression")
         self.at = end + 1
-        return self._made(start, ToolName, Kind.REGEX, self.text[start:end])
+        return self._made(start, ToolName, ConditionKind.REGEX, self.text[start:end])
 
     def _named_tool(self) -> ToolName:
         start = self.at
@@ -90,7 +90,12 @@ class _Parser:
         if wrong or not name:
             problem = "expected a tool's name, as in `Bash` or `mcp__*`, or `/regex/`"
             raise self._error(problem, at=start + (wrong.start() if wrong else 0))
-        return self._made(start, ToolName, Kind.GLOB if SPECIAL & set(name) else Kind.EXACT, name)
+        return self._made(
+            start,
+            ToolName,
+            ConditionKind.GLOB if SPECIAL & set(name) else ConditionKind.EXACT,
+            name,
+        )
 
     def _arguments(self) -> tuple[Condition, ...]:
         self._space()

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
-from .calls import Call
-from .conditions import Kind
+from .calls import PatternCall
+from .conditions import ConditionKind
 from .screens import Entry, Screen, screens_of
 from .tool_pattern import ToolPattern
 
@@ -40,7 +40,7 @@ class PatternIndex(Generic[T]):
         ordered = [(order, pattern, item) for order, (pattern, item) in enumerate(entries)]
         for entry in ordered:
             tool = entry[1].tool
-            is_exact = tool.kind is Kind.EXACT
+            is_exact = tool.kind is ConditionKind.EXACT
             place = self._exact if is_exact else self._broad
             place.setdefault(tool.text if is_exact else tool.prefix, []).append(entry)
         self._lengths = sorted({len(prefix) for prefix in self._broad})
@@ -52,19 +52,19 @@ class PatternIndex(Generic[T]):
         """What belongs to the patterns that speak of the tool, whatever the arguments."""
         return [item for _, _, item in self._found(tool_id).entries]
 
-    def of_call(self, call: Call) -> list[T]:
+    def of_call(self, call: PatternCall) -> list[T]:
         """What belongs to the patterns that are worth asking; no other one fits the call."""
         return [item for _, _, item in self._left(call)]
 
-    def may_match(self, call: Call) -> list[T]:
+    def may_match(self, call: PatternCall) -> list[T]:
         """What belongs to the patterns that may match."""
         return [it for _, pattern, it in self._left(call) if pattern.may_match_arguments(call)]
 
-    def must_match(self, call: Call) -> list[T]:
+    def must_match(self, call: PatternCall) -> list[T]:
         """What belongs to the patterns that must match."""
         return [it for _, pattern, it in self._left(call) if pattern.must_match_arguments(call)]
 
-    def _left(self, call: Call) -> Sequence[Entry[T]]:
+    def _left(self, call: PatternCall) -> Sequence[Entry[T]]:
         found = self._found(call.tool_id)
         if not found.screens:
             return found.entries

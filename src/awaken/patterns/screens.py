@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 import re2
 
-from .calls import Call, Path
+from .calls import Path, PatternCall
 from .regexes import Needle, options_of
 from .tool_pattern import ToolPattern
 
@@ -36,7 +36,7 @@ class Screen(Generic[T]):
         self._given = _Sieve([given for *_, given, _ in members], ignore_case=False)
         self._folded = _Sieve([folded for *_, folded in members], ignore_case=True)
 
-    def left(self, call: Call) -> Iterable[Entry[T]]:
+    def left(self, call: PatternCall) -> Iterable[Entry[T]]:
         """The entries worth asking; the patterns of the others do not fit, in no order.
 
         What must fit may fit as well, so one look serves both questions.

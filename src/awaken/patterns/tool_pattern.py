@@ -3,8 +3,8 @@
 from itertools import repeat
 from typing import Any
 
-from .calls import Call
-from .conditions import PRECISION, Condition, Kind, matcher_of
+from .calls import PatternCall
+from .conditions import PRECISION, Condition, ConditionKind, matcher_of
 from .errors import PatternError
 from .globs import Glob
 from .regexes import Regex
@@ -24,7 +24,7 @@ class ToolName:
 
     __slots__ = ("_matcher", "kind", "text")
 
-    def __init__(self, kind: Kind, text: str) -> None:
+    def __init__(self, kind: ConditionKind, text: str) -> None:
         self.kind = kind
         self.text = text
         self._matcher = matcher_of(kind, text)
@@ -47,7 +47,7 @@ class ToolPattern:
     __slots__ = ("conditions", "specificity", "text", "tool")
 
     def __init__(self, tool: ToolName, conditions: tuple[Condition, ...]) -> None:
-        shown = f"/{tool.text}/" if tool.kind is Kind.REGEX else tool.text
+        shown = f"/{tool.text}/" if tool.kind is ConditionKind.REGEX else tool.text
         arguments = ", ".join(condition.text for condition in conditions)
         self.tool = tool
         self.conditions = conditions
@@ -70,19 +70,19 @@ class ToolPattern:
         """Whether it speaks of this tool, whatever the arguments."""
         return self.tool.matches(tool_id)
 
-    def may_match(self, call: Call) -> bool:
+    def may_match(self, call: PatternCall) -> bool:
         """Whether the call could be one that is meant: for what denies or asks."""
         return self.matches_tool(call.tool_id) and self.may_match_arguments(call)
 
-    def must_match(self, call: Call) -> bool:
+    def must_match(self, call: PatternCall) -> bool:
         """Whether the call is certainly one that is meant: for what allows."""
         return self.matches_tool(call.tool_id) and self.must_match_arguments(call)
 
-    def may_match_arguments(self, call: Call) -> bool:
+    def may_match_arguments(self, call: PatternCall) -> bool:
         """As `may_match`, for a call of a tool that is known to match."""
         return all(map(Condition.may_match, self.conditions, repeat(call)))
 
-    def must_match_arguments(self, call: Call) -> bool:
+    def must_match_arguments(self, call: PatternCall) -> bool:
         """As `must_match`, for a call of a tool that is known to match."""
         return all(map(Condition.must_match, self.conditions, repeat(call)))
 

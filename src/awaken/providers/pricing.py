@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.inference import TokenUsage
-from awaken.contracts.models import NANOS, ModelPrices, ModelSpec
+from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.models.model_specs import NANOS, ModelPrices, ModelSpec
 
 _PACKAGE = "genai_prices"
 _VENDORS = {"gemini": "google", "vertex": "google", "bedrock": "aws", "xai": "x-ai", "grok": "x-ai"}

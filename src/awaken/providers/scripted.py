@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import (
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.messages.message import Message, Role, Visibility
+from awaken.contracts.models.inference import (
     Effort,
     InferenceRequest,
     ModelEvent,
@@ -20,7 +21,6 @@ from awaken.contracts.inference import (
     TokenUsage,
     UsageReport,
 )
-from awaken.contracts.messages import Message, Role, Visibility
 
 OPENUI_MARK = "OpenUI Lang"
 OPENUI_TEXT = """\

@@ -3,7 +3,7 @@
 What an exception says was written for the programmer beside it, and often quotes what it failed on.
 """
 
-from awaken.contracts.content import encodable
+from awaken.contracts.messages.content import encodable
 
 from .detectors import detectors_named
 from .replacing import redacted

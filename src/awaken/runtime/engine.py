@@ -7,7 +7,6 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import (
     InvalidResume,
     ThreadBusy,
@@ -19,50 +18,46 @@ from awaken.contracts.errors import (
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.identity import is_generated
 from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.messages import Message, Role
-from awaken.contracts.outbox import AbortRemote
-from awaken.contracts.runs import (
-    DecisionReceipt,
-    RunRequest,
-    RunResult,
-    SteerReceipt,
-)
-from awaken.contracts.storage import Store
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.messages.message import Message, Role
+from awaken.contracts.runs.records import DecisionReceipt, RunRequest, RunResult, SteerReceipt
+from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.contracts.storage.outbox import AbortRemote
+from awaken.contracts.storage.store import Store
+from awaken.contracts.suspension.tickets import Ticket
 
-from .aborting import abort_remote
-from .active_runs import ActiveRun
-from .admission import Admission
-from .awaiting import is_suspending
-from .children import Children
+from .admission.active_runs import ActiveRun
+from .admission.admission import Admission
+from .admission.continuation import CannotGoOn
+from .admission.execution import Execution
+from .admission.handles import RunHandle
+from .admission.results import recorded_result
+from .children.background_tasks import BackgroundTasks
+from .children.delegates import Children
+from .children.sub_runs import ChildRuns
 from .context.undo import undo_compaction
-from .deciding import receipts_of, resuming, write_decisions
-from .delivery import (
+from .journal.leases import Lease, LeaseBook
+from .journal.repeated_messages import AlreadySaid, check_chosen_ids
+from .journal.streams import EventReader
+from .loop.task_waits import is_suspending
+from .plugins.input_screens import Seen
+from .primitives.latch import Latch
+from .remote.aborting import abort_remote
+from .resolution.registry import RegistryHandle
+from .run import Run, Services
+from .suspension.decisions import receipts_of, resuming, write_decisions
+from .suspension.dispatch_plan import (
     Decision,
     Deliver,
     Drop,
-    End,
     EndFirst,
+    EndRun,
     Postpone,
     RecoverFirst,
     continuation,
     delivery_of,
 )
-from .endings import SUPERSEDED
-from .execution import Execution
-from .going_on import CannotGoOn
-from .handles import RunHandle
-from .latch import Latch
-from .leases import Lease, LeaseBook
-from .plugin_host.input_screens import Seen
-from .repeats import AlreadySaid, check_chosen_ids
-from .resolution.registry import RegistryHandle
-from .results import recorded_result
-from .resume import take_decisions
-from .run import Run, Services
-from .streams import EventReader
-from .sub_runs import ChildRuns
-from .task_desk import TaskDesk
+from .suspension.resume import take_decisions
+from .suspension.unattended_ends import SUPERSEDED
 
 StreamWhenBusy = Callable[[ThreadBusy], AsyncGenerator[AgentEvent, None]]
 
@@ -83,7 +78,7 @@ class RunEngine:
         self._admission = Admission(store, registry, services)
         self._execution = Execution(store, services, self._admission, leases)
         self.active = self._execution.active
-        self.tasks = TaskDesk(self, self._execution.leases)
+        self.tasks = BackgroundTasks(self, self._execution.leases)
         """What runs of this process have set going."""
         children = Children(self, self._execution.leases)
         self._execution.children = ChildRuns(children, self.tasks)
@@ -157,7 +152,7 @@ class RunEngine:
             case Drop(record=ended):
                 await self.store.release(dispatch.dispatch_id, dispatch.claim_token)
                 return await recorded_result(ended, self.store, self.registry)
-            case End() as end:
+            case EndRun() as end:
                 ended = await self.endings.end_dispatch(dispatch, end)
                 return await recorded_result(ended, self.store, self.registry)
             case Deliver() as delivery:

@@ -4,7 +4,7 @@ import asyncio
 
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.tools import Tool
+from awaken.contracts.tools.tool import Tool
 
 
 class Limits(StrictRecord, frozen=True, kw_only=True):

@@ -13,45 +13,45 @@ from typing import Any, Protocol
 
 import msgspec
 
-from awaken.contracts.budgets import THREAD_LEDGER, Amount, Budget, OwnPrices, PriceList
 from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.content import ContentBlock, text_of
-from awaken.contracts.dispatch import Release
 from awaken.contracts.errors import AwakenError, LeaseLost
 from awaken.contracts.events import AgentEvent, StepStart
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.inference import InferenceRequest, TokenUsage
-from awaken.contracts.instruments import Instrument, InstrumentMaker
 from awaken.contracts.lifecycle import Blocked, Cancelled, RunStatus, Termination
-from awaken.contracts.loop_state import PENDING_MESSAGES, RUN_LIFECYCLE, End, StopStats
-from awaken.contracts.messages import Message, MessageMetadata, Role, ToolCall
+from awaken.contracts.messages.content import ContentBlock, text_of
+from awaken.contracts.messages.message import Message, MessageMetadata, Role, ToolCall
+from awaken.contracts.messages.transcript import Transcript
+from awaken.contracts.models.budgets import THREAD_LEDGER, Amount, Budget, OwnPrices, PriceList
+from awaken.contracts.models.inference import InferenceRequest, TokenUsage
 from awaken.contracts.phases import Phase
-from awaken.contracts.profile import ProfileAccess, ProfileStore
-from awaken.contracts.runs import RunRecord, RunRequest, Waiting
-from awaken.contracts.state import Clear, MutationBatch
-from awaken.contracts.storage import Commit, OutboxEntry, Store, StreamCheckpoint, ToolRecord
-from awaken.contracts.sub_runs import DurableMessageSink, SubRuns
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.plugins.instruments import Instrument, InstrumentMaker
+from awaken.contracts.plugins.loop_state import PENDING_MESSAGES, RUN_LIFECYCLE, End, StopStats
+from awaken.contracts.runs.records import RunRecord, RunRequest, Waiting
+from awaken.contracts.state.keys import Clear, MutationBatch
+from awaken.contracts.state.profile import ProfileAccess, ProfileStore
+from awaken.contracts.storage.dispatch import Release
+from awaken.contracts.storage.store import Commit, OutboxEntry, Store, StreamCheckpoint, ToolRecord
+from awaken.contracts.suspension.tickets import Ticket
 from awaken.contracts.tasks import BACKGROUND_TASKS, TaskTold
-from awaken.contracts.tools import Tool
-from awaken.contracts.transcript import Transcript
+from awaken.contracts.tools.sub_runs import DurableMessageSink, SubRuns
+from awaken.contracts.tools.tool import Tool
 
-from .alarm import Alarm
-from .bookmark import Answered, Bookmark, Owed, RemoteEnd, stored_bookmark
-from .cancellation import CancellationToken, TaskCancels
 from .context.summaries import Compactor
 from .context.window import ContextWindow
-from .health import ModelHealth
-from .hearing import unheard_messages, wakes_model, with_free_ids
-from .inbox import Inbox
-from .journal import Journal, LastWords
-from .leases import RunHandedOver
+from .journal.bookmark import Answered, Bookmark, Owed, RemoteEnd, stored_bookmark
+from .journal.inbox import Inbox
+from .journal.journal import Journal, LastWords
+from .journal.known_messages import unheard_messages, wakes_model, with_free_ids
+from .journal.leases import RunHandedOver
+from .journal.streams import EventFeed
 from .limits import Limits, ToolSlots
-from .plugin_host.input_screens import look_at_messages
+from .model_health.health import ModelHealth
+from .plugins.input_screens import look_at_messages
+from .primitives.alarm import Alarm
+from .primitives.cancellation import CancellationToken, TaskCancels
 from .resolution.registry import RegistrySnapshot
 from .resolution.resolver import ResolvedAgent
 from .state.store import StateStore
-from .streams import EventFeed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

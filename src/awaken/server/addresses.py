@@ -6,7 +6,7 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 from awaken.contracts.errors import UsageError
-from awaken.transport.problems import Problem
+from awaken.transport.problems import HttpError
 
 from .config import ServerConfig
 
@@ -36,7 +36,7 @@ def check_exposure(host: str | None, config: ServerConfig) -> None:
         raise UnsafeExposure(host=host or "")
 
 
-class Surroundings:
+class HostOriginCheck:
     """Checks that a request was meant for this server, by the names in it."""
 
     def __init__(self, config: ServerConfig) -> None:
@@ -53,13 +53,15 @@ class Surroundings:
         """
         host = headers.get("host", "")
         if self._checks_host and not (is_loopback(name := _name(host)) or name in self._hosts):
-            raise Problem(403, "forbidden_host", "This server does not answer to that host name.")
+            raise HttpError(403, "forbidden_host", "This server does not answer to that host name.")
         origin = headers.get("origin")
         if origin is None or origin in self._origins:
             return
         place = _place(origin)
         if place is None or not (place == host.lower() or is_loopback(_name(place))):
-            raise Problem(403, "forbidden_origin", "Pages of that origin may not call this server.")
+            raise HttpError(
+                403, "forbidden_origin", "Pages of that origin may not call this server."
+            )
 
     def allows(self, origin: str | None) -> bool:
         """Whether pages of an origin may read replies."""

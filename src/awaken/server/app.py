@@ -8,12 +8,12 @@ from typing import TypeVar
 
 from awaken.contracts.errors import AwakenError
 from awaken.transport.asgi import Bytes, Receive, Scope, Send
-from awaken.transport.problems import Problem, native_refusal, problem_of
+from awaken.transport.problems import HttpError, native_refusal, problem_of
 from awaken.transport.routes import ApiRoute, WireProtocol
 
-from .addresses import Surroundings
-from .endpoint import Endpoint, Premises
-from .exchange import Exchange, headers_of, request_id_of
+from .addresses import HostOriginCheck
+from .endpoint import Endpoint, ServerContext
+from .exchange import HttpExchange, headers_of, request_id_of
 from .openapi import with_document
 from .operations import Operations
 from .table import RouteTable
@@ -30,7 +30,7 @@ class ServerApp:
 
     def __init__(
         self,
-        premises: Premises,
+        premises: ServerContext,
         protocols: Sequence[WireProtocol],
         open_runtime: Callable[[AsyncExitStack], Awaitable[None]],
         version: str = "0",
@@ -42,7 +42,7 @@ class ServerApp:
         self._desk = premises.desk
         self._protocols = protocols
         self._open_runtime = open_runtime
-        self._surroundings = Surroundings(premises.config)
+        self._surroundings = HostOriginCheck(premises.config)
         self._table = RouteTable(
             (route.method, route.path, Endpoint(route, self.premises)) for route in self.routes
         )
@@ -115,7 +115,7 @@ class ServerApp:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         clock, observations = self._desk.clock, self.premises.observations
         started = clock.monotonic_ms()
-        exchange = Exchange(scope, send, request_id_of(scope) or self._desk.ids.new_id())
+        exchange = HttpExchange(scope, send, request_id_of(scope) or self._desk.ids.new_id())
         route = "unmatched"
         observations.in_flight.add(1)
         try:
@@ -132,13 +132,13 @@ class ServerApp:
             if access_logger.isEnabledFor(logging.INFO):
                 _log_access(exchange, route, took)
 
-    async def _found(self, exchange: Exchange) -> Endpoint | Bytes:
+    async def _found(self, exchange: HttpExchange) -> Endpoint | Bytes:
         """What serves a request, or why nothing does."""
         try:
             if self._running is None and not self.premises.is_draining:
                 await self.open()
             return self._matched(exchange)
-        except Problem as problem:
+        except HttpError as problem:
             told = problem
         except AwakenError as error:
             logger.exception("The server could not be opened (%s)", exchange.request_id)
@@ -147,7 +147,7 @@ class ServerApp:
         self.premises.refusals.note(told, "unmatched", exchange.client)
         return native_refusal(told)
 
-    def _matched(self, exchange: Exchange) -> Endpoint | Bytes:
+    def _matched(self, exchange: HttpExchange) -> Endpoint | Bytes:
         scope = exchange.scope
         headers = exchange.headers = headers_of(scope, self.premises.config.limits)
         self._surroundings.check(headers)
@@ -156,7 +156,7 @@ class ServerApp:
             exchange.let_read(origin)
         found = self._table.find(_path(scope))
         if found is None:
-            raise Problem(404, "not_found", "There is nothing at this path; see /openapi.json.")
+            raise HttpError(404, "not_found", "There is nothing at this path; see /openapi.json.")
         endpoints, exchange.path = found
         scope["path_params"] = exchange.path
         method = scope["method"]
@@ -167,7 +167,7 @@ class ServerApp:
         return endpoint
 
 
-def _log_access(exchange: Exchange, route: str, took_ms: float) -> None:
+def _log_access(exchange: HttpExchange, route: str, took_ms: float) -> None:
     """Say that a request was answered; its query is left out, it may hold secrets."""
     scope = exchange.scope
     facts = {"method": scope["method"], "path": scope["path"], "status": exchange.status}
@@ -198,7 +198,7 @@ def _other(method: str, endpoints: Mapping[str, Endpoint]) -> Bytes:
     methods = ", ".join((*endpoints, "OPTIONS")).encode()
     if method != "OPTIONS":
         message = f"This path only knows {methods.decode()}."
-        raise Problem(405, "method_not_allowed", message, ((b"allow", methods),))
+        raise HttpError(405, "method_not_allowed", message, ((b"allow", methods),))
     # Pages send tokens, never cookies: credentials are not allowed.
     names = (b"access-control-allow-headers", b"authorization, *")
     allowed = (b"access-control-allow-methods", methods)

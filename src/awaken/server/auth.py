@@ -6,7 +6,7 @@ from hmac import compare_digest
 from typing import Protocol
 
 from awaken.contracts.clock import Clock
-from awaken.transport.problems import Problem
+from awaken.transport.problems import HttpError
 from awaken.transport.routes import Access, Principal
 
 from .addresses import is_loopback
@@ -33,7 +33,7 @@ class Authenticator(Protocol):
         ...
 
 
-def door_of(config: ServerConfig, clock: Clock) -> Authenticator:
+def build_authenticator(config: ServerConfig, clock: Clock) -> Authenticator:
     """The way in that a config asks for."""
     return TokenDoor(config, clock) if config.asks_who_calls else OpenDoor(config)
 
@@ -73,7 +73,7 @@ class TokenDoor:
         if not principal.may(access):
             challenge = (b"www-authenticate", b'Bearer error="insufficient_scope"')
             message = f"This needs the scope '{access.value}'."
-            raise Problem(403, "forbidden", message, (challenge,))
+            raise HttpError(403, "forbidden", message, (challenge,))
         return principal
 
     def _caller(self, token: str, client: str) -> Principal:
@@ -109,5 +109,5 @@ def _bearer(value: str | None) -> str:
     return token
 
 
-def _unknown(message: str, detail: bytes = b"") -> Problem:
-    return Problem(401, "unauthorized", message, ((b"www-authenticate", b"Bearer" + detail),))
+def _unknown(message: str, detail: bytes = b"") -> HttpError:
+    return HttpError(401, "unauthorized", message, ((b"www-authenticate", b"Bearer" + detail),))

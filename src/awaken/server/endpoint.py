@@ -9,19 +9,19 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from awaken.contracts.errors import AwakenError
-from awaken.contracts.statistics import StatisticsKeeper
+from awaken.contracts.plugins.statistics import StatisticsKeeper
 from awaken.contracts.tracing import trace_of
-from awaken.services.view import Desk
+from awaken.services.view import AppServices
 from awaken.transport.asgi import Bytes, Receive, Reply, Scope
 from awaken.transport.documents import VALUE_BYTES, check_document
 from awaken.transport.json_bodies import camel_aliases, decoded, misfit, spelled
-from awaken.transport.problems import Problem, problem_of, shown_problem
-from awaken.transport.routes import Access, ApiRoute, Call, Principal
+from awaken.transport.problems import HttpError, problem_of, shown_problem
+from awaken.transport.routes import Access, ApiRoute, Principal, RouteCall
 from awaken.transport.unknown_fields import unknown_field
 
 from .auth import LOCAL, Authenticator
 from .config import ServerConfig
-from .exchange import Exchange
+from .exchange import HttpExchange
 from .memory import Holding, MemoryBudget
 from .observations import Observations
 from .rates import Permits, Rates, retry_after
@@ -38,12 +38,12 @@ _SMALL_REPLY = 64 * 1024
 """Up to how many bytes a reply is sent whatever the others hold."""
 
 
-class Premises:
+class ServerContext:
     """What all endpoints of a server share."""
 
     def __init__(
         self,
-        desk: Desk,
+        desk: AppServices,
         authenticator: Authenticator,
         config: ServerConfig,
         statistics: StatisticsKeeper,
@@ -67,7 +67,7 @@ class Premises:
 class Endpoint:
     """Serves one route. Whatever happens, the client gets an answer in the route's own form."""
 
-    def __init__(self, route: ApiRoute, premises: Premises) -> None:
+    def __init__(self, route: ApiRoute, premises: ServerContext) -> None:
         self.route = route
         self._premises = premises
         self._is_limited = route.path not in _ALWAYS_ANSWERED
@@ -80,7 +80,7 @@ class Endpoint:
         type_ = Any if self._aliases else route.body
         self._body = None if route.body in (None, bytes) else msgspec.json.Decoder(type_)
 
-    async def __call__(self, exchange: Exchange, receive: Receive) -> None:
+    async def __call__(self, exchange: HttpExchange, receive: Receive) -> None:
         """Answer one request; what it takes up is given back after the last byte."""
         try:
             principal = self._premises.authenticator.admit(
@@ -88,7 +88,7 @@ class Endpoint:
             )
             caller = None if principal is LOCAL else (principal.tenant_id, principal.id)
             self._admit(caller)
-        except Problem as problem:
+        except HttpError as problem:
             await self._refusal(problem, exchange)(exchange.scope, receive, exchange.send)
             return
         holding = Holding(self._premises.memory)
@@ -109,13 +109,13 @@ class Endpoint:
             return
         if self._premises.is_draining:
             headers = (retry_after(1000), (b"connection", b"close"))
-            raise Problem(503, "server_stopping", "The server is stopping; try again.", headers)
+            raise HttpError(503, "server_stopping", "The server is stopping; try again.", headers)
         if self._rate is not None and caller is not None:
             self._rate.check(caller, "You ask too often.")
             self._rate.count(caller)
         self._permits.take(caller)
 
-    async def _send(self, reply: Reply, exchange: Exchange, receive: Receive) -> None:
+    async def _send(self, reply: Reply, exchange: HttpExchange, receive: Receive) -> None:
         if isinstance(reply, Bytes):
             await reply(exchange.scope, receive, exchange.send)
             return
@@ -126,7 +126,7 @@ class Endpoint:
         finally:
             streams.add(-1)
 
-    def _held_reply(self, reply: Bytes, exchange: Exchange, holding: Holding) -> Bytes:
+    def _held_reply(self, reply: Bytes, exchange: HttpExchange, holding: Holding) -> Bytes:
         """The reply, which is held until the client has read it, or why it cannot be."""
         size = len(reply.body)
         # Of what was changed the client must hear.
@@ -135,17 +135,17 @@ class Endpoint:
             return reply
         try:
             holding.take(size)
-        except Problem as problem:
+        except HttpError as problem:
             return self._refusal(problem, exchange)
         return reply
 
     async def _reply(
-        self, principal: Principal, exchange: Exchange, receive: Receive, holding: Holding
+        self, principal: Principal, exchange: HttpExchange, receive: Receive, holding: Holding
     ) -> Reply:
         """What the route says, or why it says nothing."""
         try:
             return await self._handled(principal, exchange, receive, holding)
-        except Problem as problem:
+        except HttpError as problem:
             return self._refusal(shown_problem(problem, principal.tenant_id), exchange)
         except AwakenError as error:
             told = problem_of(error)
@@ -155,10 +155,10 @@ class Endpoint:
         except Exception:
             logger.exception(_FAILED, self.route.path, exchange.request_id)
             message = "Something went wrong here; the log has more."
-            return self._refusal(Problem(500, "internal_error", message), exchange)
+            return self._refusal(HttpError(500, "internal_error", message), exchange)
 
     async def _handled(
-        self, principal: Principal, exchange: Exchange, receive: Receive, holding: Holding
+        self, principal: Principal, exchange: HttpExchange, receive: Receive, holding: Holding
     ) -> Reply:
         route, premises, scope = self.route, self._premises, exchange.scope
         for value in exchange.path.values():
@@ -167,7 +167,7 @@ class Endpoint:
         headers = exchange.headers
         body = await self._read(headers, receive, holding) if route.body is not None else None
         trace = trace_of(headers.get("traceparent"), headers.get("tracestate"))
-        call = Call(
+        call = RouteCall(
             view=premises.desk.view(principal.tenant_id, principal.id, trace),
             principal=principal,
             path=exchange.path,
@@ -180,7 +180,7 @@ class Endpoint:
         )
         return await route.handle(call)
 
-    def _refusal(self, problem: Problem, exchange: Exchange) -> Bytes:
+    def _refusal(self, problem: HttpError, exchange: HttpExchange) -> Bytes:
         problem.request_id = exchange.request_id
         self._premises.refusals.note(problem, self.route.path, exchange.client)
         return self.route.refuse(problem)
@@ -196,9 +196,9 @@ class Endpoint:
         except (msgspec.ValidationError, ValueError) as error:
             unknown = unknown_field(error, self.route.query)
             code = "invalid_query" if unknown is None else "unknown_field"
-            raise Problem(400, code, f"The query is malformed: {unknown or error}") from error
+            raise HttpError(400, code, f"The query is malformed: {unknown or error}") from error
         if any("\0" in value for value in given.values()):
-            raise Problem(400, "invalid_query", "Texts may not contain the zero character.")
+            raise HttpError(400, "invalid_query", "Texts may not contain the zero character.")
         return found
 
     async def _read(self, headers: Mapping[str, str], receive: Receive, holding: Holding) -> Any:
@@ -207,14 +207,14 @@ class Endpoint:
             async with asyncio.timeout(config.limits.body_ms / 1000):
                 data = await body_of(headers, receive, config.body_bytes, holding)
         except TimeoutError as error:
-            raise Problem(408, "body_too_slow", "The body did not come in time.") from error
+            raise HttpError(408, "body_too_slow", "The body did not come in time.") from error
         values = check_document(data, config.limits.body_values)
         holding.take(values * VALUE_BYTES)
         if self._body is None:
             return data
         kind = headers.get("content-type", "application/json").partition(";")[0].strip().lower()
         if kind != "application/json" and not kind.endswith("+json"):
-            raise Problem(415, "unsupported_media_type", "Send application/json.")
+            raise HttpError(415, "unsupported_media_type", "Send application/json.")
         value = decoded(data, self._body)
         if not self._aliases:
             return value
@@ -232,7 +232,7 @@ async def body_of(
     Raises:
         Problem: It is too long, all memory is used up, or the client went away.
     """
-    too_long = Problem(413, "body_too_large", f"The body may have {limit} bytes.")
+    too_long = HttpError(413, "body_too_large", f"The body may have {limit} bytes.")
     declared = headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
         raise too_long
@@ -240,7 +240,7 @@ async def body_of(
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Problem(400, "disconnected", "The client went away.")
+            raise HttpError(400, "disconnected", "The client went away.")
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > limit:
@@ -258,10 +258,10 @@ def check_id(value: str, limit: int) -> None:
     """
     if len(value) > limit or not value.isprintable():
         message = "An id in the path is too long or cannot be printed."
-        raise Problem(400, "invalid_path", message)
+        raise HttpError(400, "invalid_path", message)
 
 
-def _rate(route: ApiRoute, premises: Premises) -> Rates | None:
+def _rate(route: ApiRoute, premises: ServerContext) -> Rates | None:
     if route.access is Access.DECIDE:
         return premises.decisions
     return premises.submits if route.method == "POST" else None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from awaken.transport.asgi import Header, Message, Scope, Send
-from awaken.transport.problems import Problem
+from awaken.transport.problems import HttpError
 
 from .config import ServerLimits
 
@@ -12,7 +12,7 @@ _NO_STORE: Header = (b"cache-control", b"no-store")
 _ID_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
-class Exchange:
+class HttpExchange:
     """A request on its way; it is also how the reply is sent."""
 
     __slots__ = ("_extra", "_send", "client", "headers", "path", "request_id", "scope", "status")
@@ -69,9 +69,9 @@ def headers_of(scope: Scope, limits: ServerLimits | None = None) -> dict[str, st
         len(pairs) > limits.header_count
         or sum(len(name) + len(value) for name, value in pairs) > limits.header_bytes
     ):
-        raise Problem(431, "headers_too_large", "The headers are too many or too long.")
+        raise HttpError(431, "headers_too_large", "The headers are too many or too long.")
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in pairs}
     if len(headers) < len(pairs) and sum(name == b"authorization" for name, _ in pairs) > 1:
         challenge = ((b"www-authenticate", b"Bearer"),)
-        raise Problem(401, "unauthorized", "invalid Authorization header", challenge)
+        raise HttpError(401, "unauthorized", "invalid Authorization header", challenge)
     return headers

@@ -1,6 +1,6 @@
 """What all requests together hold in memory: bodies until they are handled, replies until sent."""
 
-from awaken.transport.problems import Problem
+from awaken.transport.problems import HttpError
 
 from .rates import retry_after
 
@@ -25,7 +25,7 @@ class MemoryBudget:
                 "Requests that are under way hold all the memory that the server gives them; "
                 "try again later, or send less at once."
             )
-            raise Problem(503, "memory_used_up", message, (retry_after(1000),))
+            raise HttpError(503, "memory_used_up", message, (retry_after(1000),))
         self.used += size
 
     def take_anyway(self, size: int) -> None:

@@ -1,14 +1,14 @@
 """What this process counts: requests as they end, and runs by what they commit and do."""
 
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.events import RunFinish, ToolCallDone
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.instruments import Instrument
 from awaken.contracts.lifecycle import Failed, TicketStatus
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.storage import Commit
-from awaken.contracts.suspension import Ticket, ToolCallOutcome
+from awaken.contracts.plugins.instruments import Instrument
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.store import Commit
+from awaken.contracts.suspension.tickets import Ticket, ToolCallOutcome
 
 from .metrics import Counter, Family, Gauge, Histogram
 from .run_meter import RunMeter

@@ -9,7 +9,7 @@ import msgspec
 
 from awaken.transport.asgi import JSON, Bytes, Reply, encode_json
 from awaken.transport.problems import native_refusal
-from awaken.transport.routes import Access, ApiRoute, Call
+from awaken.transport.routes import Access, ApiRoute, RouteCall
 
 PATH = "/openapi.json"
 
@@ -29,7 +29,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 def with_document(routes: Sequence[ApiRoute], version: str) -> tuple[ApiRoute, ...]:
     """The routes, and one more that serves the document of them all."""
 
-    async def get_document(call: Call) -> Reply:
+    async def get_document(call: RouteCall) -> Reply:
         return Bytes(200, body(), (JSON,))
 
     @cache

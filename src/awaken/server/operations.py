@@ -5,16 +5,16 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
-from awaken.contracts.dispatch import DispatchStatus
 from awaken.contracts.errors import AwakenError
-from awaken.contracts.queries import DispatchQuery
+from awaken.contracts.plugins.statistics import Statistics
 from awaken.contracts.record import Record
-from awaken.contracts.statistics import Statistics
+from awaken.contracts.storage.dispatch import DispatchStatus
+from awaken.contracts.storage.queries import DispatchQuery
 from awaken.transport.asgi import Bytes, Reply, as_json
-from awaken.transport.problems import Problem
-from awaken.transport.routes import Access, ApiRoute, Call
+from awaken.transport.problems import HttpError
+from awaken.transport.routes import Access, ApiRoute, RouteCall
 
-from .endpoint import Premises
+from .endpoint import ServerContext
 from .metrics import Gauge, exposition
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class SystemInfo(Record, frozen=True, kw_only=True, omit_defaults=False):
 class Operations:
     """The operators' routes of one server."""
 
-    def __init__(self, premises: Premises, protocols: Sequence[str], version: str) -> None:
+    def __init__(self, premises: ServerContext, protocols: Sequence[str], version: str) -> None:
         self._premises = premises
         self._protocols = (*protocols,)
         self._version = version
@@ -75,11 +75,11 @@ class Operations:
             asked(path="/v1/system/stats", handle=self.stats, summary=took, reply=Statistics),
         )
 
-    async def live(self, _: Call) -> Reply:
+    async def live(self, _: RouteCall) -> Reply:
         """Say that the process answers."""
         return Bytes(200)
 
-    async def health(self, _: Call) -> Reply:
+    async def health(self, _: RouteCall) -> Reply:
         """Say whether the server can work: it can write to its store, and is not about to stop."""
         store = await self._store_state()
         runtime = "draining" if self._premises.is_draining else "ok"
@@ -90,18 +90,18 @@ class Operations:
         )
         return as_json(health, 200 if is_healthy else 503)
 
-    async def metrics(self, call: Call) -> Reply:
+    async def metrics(self, call: RouteCall) -> Reply:
         """Say what was counted; only to those who may see every tenant."""
         _check_sees_all(call)
         families = self._premises.observations.families()
         return Bytes(200, exposition([*families, *await self._gauges()]), (_TEXT,))
 
-    async def stats(self, call: Call) -> Reply:
+    async def stats(self, call: RouteCall) -> Reply:
         """Say how long things took over the last day; only to those who may see every tenant."""
         _check_sees_all(call)
         return as_json(self._premises.statistics.snapshot())
 
-    async def info(self, call: Call) -> Reply:
+    async def info(self, call: RouteCall) -> Reply:
         """Say what runs here."""
         info = SystemInfo(
             version=self._version,
@@ -165,6 +165,6 @@ class Operations:
         return found
 
 
-def _check_sees_all(call: Call) -> None:
+def _check_sees_all(call: RouteCall) -> None:
     if call.principal.tenant_id is not None:
-        raise Problem(403, "forbidden", "The numbers are about all tenants together.")
+        raise HttpError(403, "forbidden", "The numbers are about all tenants together.")

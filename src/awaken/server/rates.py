@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from typing import TypeVar
 
 from awaken.contracts.clock import Clock
-from awaken.transport.problems import Problem
+from awaken.transport.problems import HttpError
 
 from .config import RateLimit
 
@@ -34,7 +34,7 @@ class Rates:
         """
         wait_ms = self._due.get(key, 0) - self._slack_ms - self._clock.monotonic_ms()
         if wait_ms > 0:
-            raise Problem(429, "too_many_requests", message, (retry_after(wait_ms),))
+            raise HttpError(429, "too_many_requests", message, (retry_after(wait_ms),))
 
     def count(self, key: Hashable) -> None:
         """Count one more."""
@@ -63,12 +63,12 @@ class Permits:
         """
         if self.in_use >= self._limit:
             message = f"The server has too many {self._what}."
-            raise Problem(503, "overloaded", message, (retry_after(1000),))
+            raise HttpError(503, "overloaded", message, (retry_after(1000),))
         if caller is not None:
             held = self._by_caller.get(caller, 0)
             if held >= self._each:
                 message = f"You have {held} {self._what} already."
-                raise Problem(429, "too_many_requests", message, (retry_after(1000),))
+                raise HttpError(429, "too_many_requests", message, (retry_after(1000),))
             self._by_caller[caller] = held + 1
         self.in_use += 1
 

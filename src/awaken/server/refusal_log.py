@@ -7,8 +7,8 @@ the next one, or when the server closes.
 import logging
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.content import printable
-from awaken.transport.problems import Problem
+from awaken.contracts.messages.content import printable
+from awaken.transport.problems import HttpError
 
 logger = logging.getLogger("awaken.refusals")
 # A program that configures no logging gets nothing printed for every wrong request.
@@ -36,7 +36,7 @@ class RefusalLog:
         self._clock = clock
         self._classes: dict[tuple[int, str, str], _Class] = {}
 
-    def note(self, problem: Problem, route: str, client: str) -> None:
+    def note(self, problem: HttpError, route: str, client: str) -> None:
         """Count a refusal, and tell of its class if it is time to."""
         key = (problem.status, problem.code, route)
         if key not in self._classes and len(self._classes) >= CLASSES_MAX:
@@ -77,5 +77,5 @@ class RefusalLog:
         )
 
 
-def _described(problem: Problem, client: str) -> str:
+def _described(problem: HttpError, client: str) -> str:
     return f"{printable(problem.message[:_TEXT_CHARS])} (last asked by {client or '?'})"

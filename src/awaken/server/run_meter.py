@@ -6,14 +6,14 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from awaken.contracts.errors import AwakenError
-from awaken.contracts.inference import StreamResult
-from awaken.contracts.instruments import ModelCall, ModelWatch, RunWatch, ToolWatch
 from awaken.contracts.lifecycle import Termination
-from awaken.contracts.messages import ToolCall
-from awaken.contracts.specs import AgentSpec
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.messages.usage import TokenUsage
+from awaken.contracts.models.inference import StreamResult
+from awaken.contracts.plugins.instruments import ModelCall, ModelWatch, RunWatch, ToolWatch
+from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools import ToolDescriptor
-from awaken.contracts.usage import TokenUsage
+from awaken.contracts.tools.tool import ToolDescriptor
 
 from .metrics import Counter, Histogram
 

@@ -1,7 +1,7 @@
 """The names of tools that metrics tell apart: registered ones, never what models or clients say."""
 
 from awaken.contracts.errors import AwakenError
-from awaken.contracts.tools import UNKNOWN_TOOL
+from awaken.contracts.tools.tool import UNKNOWN_TOOL
 from awaken.runtime.resolution.registry import RegistryHandle, RegistrySnapshot
 
 _ASKING = "tool:"

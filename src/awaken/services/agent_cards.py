@@ -10,13 +10,13 @@ from typing import Annotated
 import msgspec
 
 from awaken.contracts.record import Record
-from awaken.contracts.remote_registries import (
+from awaken.contracts.specs.agents import AgentSpec, RemoteEndpoint
+from awaken.contracts.specs.remote_registries import (
     InvalidCard,
     RemoteRegistry,
     UnsupportedInterface,
     origin_of,
 )
-from awaken.contracts.specs import AgentSpec, RemoteEndpoint
 from awaken.wire.a2a import CARD_BYTES_MAX
 
 SLUG_CHARS_MAX = 64

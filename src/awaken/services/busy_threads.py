@@ -10,15 +10,15 @@ from typing import TypeVar
 
 import msgspec
 
-from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import ThreadBusy, VersionConflict
 from awaken.contracts.events import AgentEvent, plain
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.runs import OnBusy, RunRequest, RunResult
+from awaken.contracts.runs.records import OnBusy, RunRequest, RunResult
+from awaken.contracts.storage.dispatch import InputMode
 from awaken.contracts.tracing import CURRENT_RUN
 from awaken.mailbox.receipts import SubmitReceipt
+from awaken.runtime.admission.handles import RunHandle
 from awaken.runtime.engine import RunEngine
-from awaken.runtime.handles import RunHandle
 
 from .control import RunControl
 from .following import Following

@@ -12,8 +12,6 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from awaken.contracts.bus import SignalKind
-from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
 from awaken.contracts.errors import (
     InvalidResume,
     StorageError,
@@ -22,10 +20,9 @@ from awaken.contracts.errors import (
     UnknownRun,
 )
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination, TicketStatus
-from awaken.contracts.mailbox import MailboxWatcher
-from awaken.contracts.messages import Message
+from awaken.contracts.messages.message import Message
 from awaken.contracts.resolver_errors import AgentResolverFailed
-from awaken.contracts.runs import (
+from awaken.contracts.runs.records import (
     AmbiguousId,
     DecisionReceipt,
     RunRecord,
@@ -33,14 +30,17 @@ from awaken.contracts.runs import (
     RunResult,
     SteerReceipt,
 )
-from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.storage.bus import SignalKind
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
+from awaken.contracts.storage.mailbox import MailboxWatcher
+from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.mailbox.cancels import Named
 from awaken.mailbox.mailbox import INTERRUPT, Mailbox
 from awaken.mailbox.receipts import SubmitReceipt
-from awaken.runtime.active_runs import ActiveRun
+from awaken.runtime.admission.active_runs import ActiveRun
 from awaken.runtime.engine import RunEngine
-from awaken.runtime.leases import RunHandedOver
-from awaken.runtime.orders import delegate_of
+from awaken.runtime.journal.leases import RunHandedOver
+from awaken.runtime.outbox import delegate_of
 
 logger = logging.getLogger(__name__)
 

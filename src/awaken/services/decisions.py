@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from awaken.contracts.decision_errors import AmbiguousTicket, InvalidDecision
 from awaken.contracts.lifecycle import TicketStatus
-from awaken.contracts.suspension import Ticket, ToolCallResume
-from awaken.contracts.verdicts import read_decision
+from awaken.contracts.suspension.errors import AmbiguousTicket, InvalidDecision
+from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
+from awaken.contracts.suspension.verdicts import read_decision
 from awaken.mailbox.submissions import digest
 
 Find = Callable[[Sequence[Ticket], str], Ticket]

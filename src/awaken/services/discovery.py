@@ -12,10 +12,11 @@ from dataclasses import replace
 
 import msgspec
 
-from awaken.contracts.backend_errors import RemoteError, RemoteRefused
+from awaken.contracts.backends.errors import RemoteError, RemoteRefused
 from awaken.contracts.clock import Clock
 from awaken.contracts.errors import DuplicateRegistration, InvalidSpec
-from awaken.contracts.remote_registries import (
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.specs.remote_registries import (
     LOCAL_NAME,
     AgentRefused,
     CardSource,
@@ -25,7 +26,6 @@ from awaken.contracts.remote_registries import (
     RemoteStatus,
     is_registry_name,
 )
-from awaken.contracts.specs import AgentSpec
 from awaken.runtime.resolution.registries import AgentSource, RegistrySet
 from awaken.runtime.resolution.registry import RegistryHandle
 

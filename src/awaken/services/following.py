@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager, suppress
 
-from awaken.contracts.bus import Bus, Signal, Unsubscribe
 from awaken.contracts.errors import AwakenError, CursorInvalid, LeaseLost, UnknownRun, UnknownThread
 from awaken.contracts.events import (
     LIVE_EVENTS,
@@ -21,13 +20,14 @@ from awaken.contracts.events import (
     plain,
 )
 from awaken.contracts.lifecycle import RunStatus, Suspended
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import EventStore
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.bus import Bus, Signal, Unsubscribe
+from awaken.contracts.storage.store import EventStore
 from awaken.contracts.tenancy import shown_id
+from awaken.runtime.admission.handles import RunHandle
 from awaken.runtime.engine import RunEngine
-from awaken.runtime.handles import RunHandle
-from awaken.runtime.leases import RunHandedOver
-from awaken.runtime.streams import EventReader, StreamItem
+from awaken.runtime.journal.leases import RunHandedOver
+from awaken.runtime.journal.streams import EventReader, StreamItem
 
 from .control import RunControl
 from .naming import shown

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from awaken.contracts.errors import AwakenError, InvalidInput
-from awaken.contracts.messages import MessageRecord, Role, Visibility
-from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, Page
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.storage import DeleteStrategy
-from awaken.contracts.threads import Thread
-from awaken.runtime.forking import Fork
+from awaken.contracts.messages.message import MessageRecord, Role, Visibility
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Order, Page
+from awaken.contracts.storage.store import DeleteStrategy
+from awaken.runtime.admission.forks import Fork
 
 from .view import StartedRun, TenantView
 

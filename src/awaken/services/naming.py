@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.events import (
     ActivityDelta,
     ActivitySnapshot,
@@ -19,11 +18,12 @@ from awaken.contracts.events import (
     StateSnapshot,
 )
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.messages import Message, MessageMetadata, MessageRecord, Sender
-from awaken.contracts.runs import DecisionReceipt, RunRecord, RunRequest, RunResult
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.messages.message import Message, MessageMetadata, MessageRecord, Sender
+from awaken.contracts.runs.records import DecisionReceipt, RunRecord, RunRequest, RunResult
+from awaken.contracts.runs.threads import ForkPoint, NewestBranch, Thread
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.suspension.tickets import Ticket
 from awaken.contracts.tasks import TaskInfo
-from awaken.contracts.threads import ForkPoint, NewestBranch, Thread
 from awaken.mailbox.receipts import SubmitReceipt
 
 T = TypeVar("T")

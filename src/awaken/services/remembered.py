@@ -4,10 +4,11 @@ from collections.abc import Collection
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.errors import InvalidInput, UnknownAnswer, UnknownThread
-from awaken.contracts.permissions import PermissionScope
-from awaken.contracts.profile import ProfileAccess, ProfileStore, thread_scope
 from awaken.contracts.record import Record
-from awaken.contracts.remembered import (
+from awaken.contracts.state.profile import ProfileAccess, ProfileStore, thread_scope
+from awaken.contracts.storage.store import Store
+from awaken.contracts.suspension.permissions import PermissionScope
+from awaken.contracts.suspension.remembered import (
     ANSWERS_MAX,
     FORGOTTEN,
     RUN_ANSWERS,
@@ -17,7 +18,6 @@ from awaken.contracts.remembered import (
     project_place,
     user_place,
 )
-from awaken.contracts.storage import Store
 from awaken.contracts.tenancy import namespace_of, stored_id
 
 _KEYS = {key.name: key for key in (SHARED_ANSWERS, FORGOTTEN)}

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.authoring.schema_costs import NODES_MAX, count_nodes
-from awaken.contracts.content import Text
 from awaken.contracts.errors import InvalidInput, LimitExceeded
-from awaken.contracts.messages import Message
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.threads import ThreadMetadata
+from awaken.contracts.messages.content import Text
+from awaken.contracts.messages.message import Message
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.runs.threads import ThreadMetadata
 
 ITEMS_MAX = 1_000
 """How many messages, client's tools or decisions a request may have."""

@@ -6,11 +6,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import CursorInvalid, InvalidInput, UnknownThread
 from awaken.contracts.events import LoggedEvent
-from awaken.contracts.messages import Message, MessageRecord
-from awaken.contracts.queries import (
+from awaken.contracts.messages.message import Message, MessageRecord
+from awaken.contracts.record import StrictRecord
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.runs.threads import NewestBranch, Thread
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.queries import (
     AnyQuery,
     DispatchQuery,
     MessageQuery,
@@ -18,14 +21,11 @@ from awaken.contracts.queries import (
     ThreadQuery,
     page_of,
 )
-from awaken.contracts.record import StrictRecord
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.storage import Commit, DeleteStrategy, Store
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.storage.store import Commit, DeleteStrategy, Store
+from awaken.contracts.suspension.tickets import Ticket
 from awaken.contracts.tenancy import namespace_of, shown_id, stored_id
-from awaken.contracts.threads import NewestBranch, Thread
-from awaken.runtime.forking import Fork, fork_thread
-from awaken.runtime.plugin_host.input_screens import Seen
+from awaken.runtime.admission.forks import Fork, fork_thread
+from awaken.runtime.plugins.input_screens import Seen
 
 from .naming import shown
 from .request_limits import check_history, check_metadata

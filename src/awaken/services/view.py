@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import (
     InvalidResume,
     ThreadBusy,
@@ -16,28 +15,29 @@ from awaken.contracts.errors import (
     UnknownRun,
 )
 from awaken.contracts.events import LoggedEvent
-from awaken.contracts.profile import ProfileStore
-from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, Page, RunQuery
-from awaken.contracts.runs import (
+from awaken.contracts.runs.records import (
     DecisionReceipt,
     RunRecord,
     RunRequest,
     RunResult,
     used_run_id,
 )
-from awaken.contracts.storage import DeleteStrategy, Store
-from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.state.profile import ProfileStore
+from awaken.contracts.storage.dispatch import InputMode
+from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Order, Page, RunQuery
+from awaken.contracts.storage.store import DeleteStrategy, Store
+from awaken.contracts.suspension.ticket_names import find_by_id
+from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.contracts.tenancy import shown_id
-from awaken.contracts.threads import Thread
-from awaken.contracts.ticket_names import find_by_id
 from awaken.contracts.tracing import TraceContext
 from awaken.mailbox.receipts import SubmitReceipt
+from awaken.runtime.admission.handles import RunHandle
 from awaken.runtime.engine import RunEngine
-from awaken.runtime.handles import RunHandle
-from awaken.runtime.repeats import AlreadySaid, already_said, without_repeats
+from awaken.runtime.journal.repeated_messages import AlreadySaid, already_said, without_repeats
+from awaken.runtime.journal.streams import EventReader
 from awaken.runtime.resolution.registry import RegistrySnapshot
 from awaken.runtime.resolution.resolver import ResolvedAgent
-from awaken.runtime.streams import EventReader
 
 from .busy_threads import BUSY, BusyThreads
 from .control import DeliveryOptions, RunControl
@@ -50,7 +50,7 @@ from .threads import ThreadView, check_cursor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class AppServices:
     """Everything that views are made of, once per process."""
 
     engine: RunEngine
@@ -98,7 +98,7 @@ class TenantView(ThreadView):
 
     def __init__(
         self,
-        desk: Desk,
+        desk: AppServices,
         tenant_id: str | None,
         principal_id: str,
         trace: TraceContext | None = None,

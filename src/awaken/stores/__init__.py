@@ -1,4 +1,4 @@
-"""Durable storage behind the ports of `awaken.contracts.storage`, one folder per technology.
+"""Durable storage behind the ports of `awaken.contracts.storage.store`, one folder per technology.
 
 Belongs here: how threads, runs, commits, events, tickets and profile entries are kept.
 Does not: deciding what to commit, retrying, or any knowledge of the loop.

@@ -19,11 +19,11 @@ from awaken.bootstrap.arguments import converted
 from awaken.bootstrap.providers import Connections, provider_clients
 from awaken.bootstrap.registries import registry_set
 from awaken.contracts.errors import InvalidInput
-from awaken.contracts.inference import ModelClient
-from awaken.contracts.messages import Message, user
+from awaken.contracts.messages.message import Message, user
+from awaken.contracts.models.inference import ModelClient
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.suspension import DecisionAction, ResumeMode, Ticket, ToolCallResume
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.suspension.tickets import DecisionAction, ResumeMode, Ticket, ToolCallResume
 from awaken.mailbox.mailbox import Mailbox
 from awaken.runtime.resolution.registry import RegistryHandle
 
@@ -32,7 +32,7 @@ from .crash_points import Crashes, CrashPoint, Dead, crashes_of, every_point
 from .schedules import SimulatedLoop
 from .schema_samples import sample_of
 from .simulation import Fifo, Policy, RandomOrder, run
-from .trials import Subject, Verdict, tried
+from .trials import Subject, TrialVerdict, tried
 from .turn_model import repeatable_model
 
 DEFAULT_SCHEDULES = 200
@@ -177,13 +177,13 @@ def _smallest(subject: Subject, violations: Sequence[Violation]) -> Violation | 
     return next(_violations(subject, simpler), first)
 
 
-def _trial(subject: Subject, trial: _TrialId) -> Verdict:
+def _trial(subject: Subject, trial: _TrialId) -> TrialVerdict:
     seed, crashes = trial
     policy: Policy = Fifo() if seed is None else RandomOrder(seed)
     try:
         return run(SimulatedLoop(policy), lambda: tried(subject, crashes), meant=Dead)
     except Exception as error:  # noqa: BLE001 - whatever went wrong, this trial shows it
-        return Verdict(0, 0, [f"{type(error).__name__}: {error}"])
+        return TrialVerdict(0, 0, [f"{type(error).__name__}: {error}"])
 
 
 def _subject(

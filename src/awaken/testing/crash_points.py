@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from awaken.contracts.dispatch import LeaseNews
 from awaken.contracts.errors import InvalidInput, StoreUnavailable
-from awaken.contracts.storage import Commit, CommitReceipt, Store
+from awaken.contracts.storage.dispatch import LeaseNews
+from awaken.contracts.storage.store import Commit, CommitReceipt, Store
 
 _POINT = re.compile(r"(before|after) (commit|tool) ([1-9][0-9]*)")
 

@@ -6,7 +6,6 @@ judges events only, recorded or logged, and knows nothing of how they were made.
 
 from collections.abc import Sequence
 
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.events import (
     AgentEvent,
     ErrorEvent,
@@ -27,7 +26,8 @@ from awaken.contracts.events import (
     is_terminal,
 )
 from awaken.contracts.lifecycle import Cancelled, Failed, Suspended
-from awaken.contracts.suspension import ToolCallOutcome
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.suspension.tickets import ToolCallOutcome
 
 
 def assert_valid_events(events: Sequence[AgentEvent | LoggedEvent]) -> None:

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncIterable
 from typing import TypeVar
 
-from awaken.contracts.deltas import Event
 from awaken.contracts.events import AgentEvent
+from awaken.contracts.messages.deltas import Event
 
 E = TypeVar("E", bound=Event)
 

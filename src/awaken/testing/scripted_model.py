@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import (
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.models.errors import ModelError
+from awaken.contracts.models.inference import (
     InferenceRequest,
     ModelEvent,
     Stop,
@@ -22,7 +23,6 @@ from awaken.contracts.inference import (
     TokenUsage,
     UsageReport,
 )
-from awaken.contracts.model_errors import ModelError
 
 DEFAULT_USAGE = TokenUsage(prompt_tokens=10, completion_tokens=20, total_tokens=30)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeAlias
 
-from awaken.contracts.content import Text, Thinking
-from awaken.contracts.messages import Message, MessageRecord, Role, ToolCall
+from awaken.contracts.messages.content import Text, Thinking
+from awaken.contracts.messages.message import Message, MessageRecord, Role, ToolCall
 
 Transcript: TypeAlias = Sequence[Message | MessageRecord]
 """Messages, or the records of them that `AgentRuntime.messages` returns."""

@@ -3,12 +3,12 @@
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 
-from awaken.contracts.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.lifecycle import Cancelled, RunStatus
-from awaken.contracts.messages import Message, Role
-from awaken.contracts.queries import LIMIT_MAX, DispatchQuery, ThreadQuery
-from awaken.contracts.storage import Commit, Store
-from awaken.contracts.threads import Thread
+from awaken.contracts.messages.message import Message, Role
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
+from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, ThreadQuery
+from awaken.contracts.storage.store import Commit, Store
 
 from .event_order import check_events
 from .transcripts import check_transcript

@@ -18,14 +18,14 @@ from awaken.bootstrap.simulated_node import (
     simulated_store,
 )
 from awaken.contracts.clock import IdSource
-from awaken.contracts.dispatch import DispatchStatus
 from awaken.contracts.errors import AlreadyDecided
-from awaken.contracts.inference import ModelClient
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.queries import DispatchQuery, RunQuery
-from awaken.contracts.storage import Commit, CommitReceipt, OutboxEntry, Store
-from awaken.contracts.suspension import Ticket, ToolCallResume
-from awaken.contracts.tools import Reconcilable, Tool
+from awaken.contracts.models.inference import ModelClient
+from awaken.contracts.storage.dispatch import DispatchStatus
+from awaken.contracts.storage.queries import DispatchQuery, RunQuery
+from awaken.contracts.storage.store import Commit, CommitReceipt, OutboxEntry, Store
+from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
+from awaken.contracts.tools.tool import Reconcilable, Tool
 from awaken.mailbox.mailbox import Mailbox
 from awaken.runtime.resolution.registries import RegistrySet
 
@@ -55,7 +55,7 @@ class Subject:
 
 
 @dataclass(slots=True)
-class Verdict:
+class TrialVerdict:
     """What a trial showed."""
 
     commits: int
@@ -63,7 +63,7 @@ class Verdict:
     problems: list[str] = field(default_factory=list)
 
 
-async def tried(subject: Subject, crashes: Crashes = ()) -> Verdict:
+async def tried(subject: Subject, crashes: Crashes = ()) -> TrialVerdict:
     """Try a subject once, killing its processes at these moments, and judge it."""
     return await _Trial(subject, crashes).play()
 
@@ -80,7 +80,7 @@ class _Trial:
         self._outside: set[asyncio.Task[Any] | None] = {asyncio.current_task()}
         self._lives = 0
 
-    async def play(self) -> Verdict:
+    async def play(self) -> TrialVerdict:
         stuck = await self._live()
         truth = self._truth
         # Not earlier: looking for claims asks their holders to cancel.
@@ -88,7 +88,7 @@ class _Trial:
         problems += prefix_problems(truth.commits)
         problems += self._log.problems(truth.commits)
         counts = self._fate.counts
-        return Verdict(counts["commit"], counts["tool"], problems)
+        return TrialVerdict(counts["commit"], counts["tool"], problems)
 
     async def _live(self) -> list[str]:
         """Let processes live and die until nothing is left to do; returns why that failed."""

@@ -10,12 +10,12 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from awaken.contracts.deltas import TextDelta
 from awaken.contracts.errors import InvalidInput
-from awaken.contracts.inference import InferenceRequest, ModelClient, ModelEvent
-from awaken.contracts.messages import Message, Role
-from awaken.contracts.models import ModelPool, ModelSpec
-from awaken.contracts.stream_recovery import INTERRUPTED_PROMPT, continued_text
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.messages.message import Message, Role
+from awaken.contracts.models.inference import InferenceRequest, ModelClient, ModelEvent
+from awaken.contracts.models.model_specs import ModelPool, ModelSpec
+from awaken.contracts.models.stream_recovery import INTERRUPTED_PROMPT, continued_text
 
 from .schema_samples import sample_of
 from .scripted_model import (

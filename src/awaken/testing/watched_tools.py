@@ -10,18 +10,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from awaken.contracts.inference import ModelClient
-from awaken.contracts.messages import Role
-from awaken.contracts.storage import Commit
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.inference import ModelClient
+from awaken.contracts.storage.store import Commit
 from awaken.contracts.tool_results import ToolResult, ToolStatus
-from awaken.contracts.tools import (
-    Reconcilable,
-    Tool,
-    ToolDescriptor,
-    ToolEffect,
-    ToolOutput,
-)
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import Reconcilable, Tool, ToolDescriptor, ToolEffect, ToolOutput
 from awaken.runtime.resolution.registries import RegistrySet
 from awaken.runtime.resolution.registry import RegistryHandle, RegistrySnapshot
 from awaken.runtime.resolution.resolver import ResolvedAgent
@@ -32,7 +26,7 @@ STAND_IN = "This is the simulation's answer; the tool was not executed."
 
 
 @dataclass(slots=True)
-class Execution:
+class WatchedExecution:
     """One time that a tool's code was begun."""
 
     key: str
@@ -50,11 +44,11 @@ class EffectLog:
     """Every execution of a trial, in order."""
 
     def __init__(self) -> None:
-        self.executions: list[Execution] = []
+        self.executions: list[WatchedExecution] = []
 
     def problems(self, commits: Iterable[Commit]) -> list[str]:
         """What was executed again although it must not be."""
-        by_call: dict[str, list[Execution]] = defaultdict(list)
+        by_call: dict[str, list[WatchedExecution]] = defaultdict(list)
         for execution in self.executions:
             by_call[execution.key].append(execution)
         results = _results(commits)
@@ -66,7 +60,7 @@ class EffectLog:
         return problems
 
 
-def _repeated_once(executions: list[Execution]) -> list[str]:
+def _repeated_once(executions: list[WatchedExecution]) -> list[str]:
     tool = executions[0].tool
     counted = [it for it in executions if not it.is_pending and not it.is_taken_back]
     if tool.effect is not ToolEffect.ONCE or len(counted) <= 1:
@@ -75,7 +69,7 @@ def _repeated_once(executions: list[Execution]) -> list[str]:
     return [f"tool '{tool.id}' has effect 'once' and ran {len(counted)} times for call {key}"]
 
 
-def _repeated_after(executions: list[Execution], done_by: int) -> list[str]:
+def _repeated_after(executions: list[WatchedExecution], done_by: int) -> list[str]:
     late = [it for it in executions if it.commits_before >= done_by]
     return [
         f"tool '{it.tool.id}' ran for call {it.key} although its result was durable" for it in late
@@ -120,7 +114,7 @@ class WatchedTool:
         self._life.check()
         number = self._life.begin("tool")
         await self._life.die_at("tool", number, is_after=False)
-        seen = Execution(_key(context), self.descriptor, self._count())
+        seen = WatchedExecution(_key(context), self.descriptor, self._count())
         self._log.executions.append(seen)
         output = await self._body(arguments, context)
         seen.is_pending = output.result.status is ToolStatus.PENDING

@@ -4,7 +4,7 @@ Every value that is decoded takes ten or more times the memory of its shortest s
 numbers take a thousand times as long as others. Only what stands outside of texts counts.
 """
 
-from .problems import Problem
+from .problems import HttpError
 
 DEPTH_MAX = 100
 """How deeply a document may be nested, so that every step on its way can follow."""
@@ -35,7 +35,7 @@ def check_document(data: bytes, values_max: int) -> int:
         return rough + 1
     plain = data.replace(b"\\\\", b"") if b"\\" in data else data
     if b"\\u0000" in plain:
-        raise Problem(400, "malformed_json", "Texts may not contain the zero character.")
+        raise HttpError(400, "malformed_json", "Texts may not contain the zero character.")
     if rough <= DEPTH_MAX and len(data) < _CHUNK:
         return rough + 1
     count, brackets = _count(plain.replace(b'\\"', b""), values_max)
@@ -45,7 +45,7 @@ def check_document(data: bytes, values_max: int) -> int:
         brackets = brackets.replace(b"[]", b"")
     # Brackets that are never closed are the decoder's to refuse.
     if b"[]" in brackets or brackets.count(b"[") > DEPTH_MAX:
-        raise Problem(400, "invalid_json", f"The body is nested more than {DEPTH_MAX} deep.")
+        raise HttpError(400, "invalid_json", f"The body is nested more than {DEPTH_MAX} deep.")
     return count
 
 
@@ -65,9 +65,9 @@ def _count(data: bytes, values_max: int) -> tuple[int, bytes]:
             count += _EXPONENT_VALUES * max(0, exponents)
         if count > values_max:
             message = f"The body has more than {values_max} values; send less at once."
-            raise Problem(413, "body_too_large", message)
+            raise HttpError(413, "body_too_large", message)
         if _LONG_NUMBER in outside.translate(_SAME_DIGIT):
             message = f"A number in the body has more than {DIGITS_MAX} digits."
-            raise Problem(400, "invalid_json", message)
+            raise HttpError(400, "invalid_json", message)
         brackets.append(outside.translate(_SAME_BRACKET, _NO_BRACKET))
     return count, b"".join(brackets)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from .documents import check_document
-from .problems import Problem
+from .problems import HttpError
 from .unknown_fields import unknown_field
 
 VALUES_MAX = 200_000
@@ -24,7 +24,7 @@ def decoded(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     except msgspec.ValidationError as error:
         raise misfit(error, decoder.type) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Problem(400, "malformed_json", f"The body is no JSON: {error}") from error
+        raise HttpError(400, "malformed_json", f"The body is no JSON: {error}") from error
 
 
 def decoded_text(text: str) -> Any:
@@ -42,11 +42,11 @@ def decoded_text(text: str) -> Any:
         raise msgspec.DecodeError(str(error)) from error
 
 
-def misfit(error: Exception, type_: Any) -> Problem:
+def misfit(error: Exception, type_: Any) -> HttpError:
     """The refusal of a body that is JSON, but not of the type that is wanted."""
     if (unknown := unknown_field(error, type_)) is not None:
-        return Problem(422, "unknown_field", f"The body does not fit: {unknown}")
-    return Problem(422, "invalid_body", f"The body does not fit: {error}")
+        return HttpError(422, "unknown_field", f"The body does not fit: {unknown}")
+    return HttpError(422, "invalid_body", f"The body does not fit: {error}")
 
 
 def spelled(given: Any, aliases: Mapping[str, str]) -> Any:
@@ -59,7 +59,7 @@ def spelled(given: Any, aliases: Mapping[str, str]) -> Any:
         return given
     twice = [name for name, first in aliases.items() if name in given and first in given]
     if twice:
-        raise Problem(400, "given_twice", f"'{aliases[twice[0]]}' and '{twice[0]}' are the same.")
+        raise HttpError(400, "given_twice", f"'{aliases[twice[0]]}' and '{twice[0]}' are the same.")
     return {aliases.get(name, name): value for name, value in given.items()}
 
 

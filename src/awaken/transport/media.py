@@ -8,9 +8,9 @@ from urllib.parse import unquote_to_bytes
 
 import re2
 
-from awaken.contracts import content
+from awaken.contracts.messages import content
 
-from .problems import Problem
+from .problems import HttpError
 
 FILE_BYTES_MAX = 32 * 1024 * 1024
 _HEAD_CHARS_MAX = 1_000
@@ -93,5 +93,5 @@ def _guessed(*names: str | None) -> str:
     return next(filter(None, found), "application/octet-stream")
 
 
-def _refused(problem: str) -> Problem:
-    return Problem(400, "invalid_file", f"A file cannot be taken: {problem}.")
+def _refused(problem: str) -> HttpError:
+    return HttpError(400, "invalid_file", f"A file cannot be taken: {problem}.")

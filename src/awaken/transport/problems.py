@@ -1,6 +1,5 @@
 """What goes wrong, as HTTP says it: one table from errors to statuses."""
 
-from awaken.contracts.decision_errors import AmbiguousTicket, ArgumentsChanged
 from awaken.contracts.errors import (
     AlreadyDecided,
     AlreadyExists,
@@ -31,6 +30,7 @@ from awaken.contracts.errors import (
     VersionConflict,
 )
 from awaken.contracts.resolver_errors import AgentResolverFailed
+from awaken.contracts.suspension.errors import AmbiguousTicket, ArgumentsChanged
 from awaken.contracts.tenancy import namespace_of
 
 from .asgi import Bytes, Header, as_json
@@ -68,7 +68,7 @@ _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
 )
 
 
-class Problem(Exception):
+class HttpError(Exception):
     """A request that is refused: the status, a stable code, and a text for people."""
 
     def __init__(
@@ -83,7 +83,7 @@ class Problem(Exception):
         """Filled in by the server; every form of refusal should say it."""
 
 
-def problem_of(error: AwakenError) -> Problem:
+def problem_of(error: AwakenError) -> HttpError:
     """How an error is told to a client."""
     status = next((status for class_, status in _STATUSES if isinstance(error, class_)), 500)
     wait_ms = getattr(error, "retry_after_ms", None)
@@ -91,21 +91,21 @@ def problem_of(error: AwakenError) -> Problem:
     if status == 503:
         headers = ((b"retry-after", str(max(1, -(-(wait_ms or 1000) // 1000))).encode()),)
     if status == 500:
-        return Problem(500, "internal_error", "Something went wrong here; the log has more.")
+        return HttpError(500, "internal_error", "Something went wrong here; the log has more.")
     if status == 503 and not isinstance(error, QueueFull | AgentResolverFailed):
         # What a store says of itself may name files, servers and statements.
-        return Problem(503, error.code, "The store could not answer; try again later.", headers)
-    return Problem(status, error.code, str(error), headers)
+        return HttpError(503, error.code, "The store could not answer; try again later.", headers)
+    return HttpError(status, error.code, str(error), headers)
 
 
-def shown_problem(problem: Problem, tenant_id: str | None) -> Problem:
+def shown_problem(problem: HttpError, tenant_id: str | None) -> HttpError:
     """A refusal with the ids that a tenant knows, instead of those that are stored."""
     if namespace := namespace_of(tenant_id):
         problem.message = problem.message.replace(namespace, "")
     return problem
 
 
-def native_refusal(problem: Problem) -> Bytes:
+def native_refusal(problem: HttpError) -> Bytes:
     """A refusal as the native API writes it."""
     body = {"error": problem.message, "code": problem.code}
     if problem.request_id:

@@ -10,11 +10,11 @@ from enum import StrEnum
 from typing import Any
 
 from awaken.contracts.errors import CursorInvalid
-from awaken.contracts.suspension import Ticket, ToolCallResume
-from awaken.services.view import Desk, TenantView
+from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
+from awaken.services.view import AppServices, TenantView
 
 from .asgi import Bytes, Reply, Scope
-from .problems import Problem, native_refusal
+from .problems import HttpError, native_refusal
 
 
 class Access(StrEnum):
@@ -58,7 +58,7 @@ class Principal:
 
 
 @dataclass(slots=True)
-class Call:
+class RouteCall:
     """One request, checked and decoded."""
 
     view: TenantView
@@ -83,7 +83,7 @@ class Call:
             Problem: The caller lacks the scope.
         """
         if not self.principal.may(access):
-            raise Problem(403, "forbidden", f"This needs the scope '{access.value}'.")
+            raise HttpError(403, "forbidden", f"This needs the scope '{access.value}'.")
 
     def check_may_answer(
         self, tickets: Iterable[Ticket], decisions: Iterable[ToolCallResume]
@@ -116,7 +116,7 @@ class Call:
         given, _, named = given.partition("@")
         if named != branch:
             message = "The chat goes on with another branch; load its messages again."
-            raise Problem(410, "other_branch", message)
+            raise HttpError(410, "other_branch", message)
         if not (given.isascii() and given.isdecimal() and len(given) < 19):
             raise CursorInvalid(problem="it is no place in a log")
         return int(given)
@@ -129,7 +129,7 @@ class ApiRoute:
     method: str
     path: str
     """With parameters as `{name}`."""
-    handle: Callable[[Call], Awaitable[Reply]]
+    handle: Callable[[RouteCall], Awaitable[Reply]]
     access: Access
     summary: str
     query: type | None = None
@@ -149,7 +149,7 @@ class ApiRoute:
     """Request headers that it heeds, for the document."""
     takes_camel: bool = False
     """Whether the fields of its query and body may also be spelled in camelCase."""
-    refuse: Callable[[Problem], Bytes] = field(default=native_refusal)
+    refuse: Callable[[HttpError], Bytes] = field(default=native_refusal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,5 +158,5 @@ class WireProtocol:
 
     name: str
     routes: Sequence[ApiRoute]
-    lifespan: Callable[[Desk], AbstractAsyncContextManager[None]] | None = None
+    lifespan: Callable[[AppServices], AbstractAsyncContextManager[None]] | None = None
     """Entered when the server starts and left when it stops."""

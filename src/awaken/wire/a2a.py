@@ -11,7 +11,7 @@ CARD_BYTES_MAX = 256 * 1024
 """The largest card that is read."""
 
 
-class Wire(Record, frozen=True, kw_only=True, rename="camel"):
+class A2aRecord(Record, frozen=True, kw_only=True, rename="camel"):
     """A value whose fields are written in camelCase."""
 
 
@@ -38,7 +38,7 @@ class TaskState(StrEnum):
         return self in (TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED)
 
 
-class Part(Wire, frozen=True, kw_only=True):
+class Part(A2aRecord, frozen=True, kw_only=True):
     """A piece of a message or an artifact: exactly one of text, raw (base64), url and data."""
 
     text: str | None = None

@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 from awaken import Agent, Plugin, PluginRegistrar, StateKey, ToolContext, tool
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.messages import Role
-from awaken.contracts.profile import GLOBAL_SCOPE, ProfileKey
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.inference import InferenceRequest
+from awaken.contracts.state.profile import GLOBAL_SCOPE, ProfileKey
 from awaken.testing import ScriptedModel, ToolCalls
 
 VISITS: StateKey[int, int] = StateKey("visits", default=0, scope="thread", apply=int.__add__)

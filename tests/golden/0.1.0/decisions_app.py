@@ -4,8 +4,8 @@ import asyncio
 from typing import Any
 
 from awaken import Agent, ToolContext, tool
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.messages import Role
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.extensions.permission import PermissionPlugin
 from awaken.testing import ScriptedModel, ToolCalls
 

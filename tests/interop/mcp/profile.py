@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.model_errors import InvalidRequest
+from awaken.contracts.models.errors import InvalidRequest
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.testing import ScriptedModel
 from awaken.testing.scripted_model import ToolCalls
 

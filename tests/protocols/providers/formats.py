@@ -12,9 +12,11 @@ from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter
 
-from awaken.contracts.content import Base64Source, Image, Text, Thinking, UrlSource
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import (
+from awaken.contracts.messages.content import Base64Source, Image, Text, Thinking, UrlSource
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.messages.message import Message, ToolCall, assistant, tool_answer, user
+from awaken.contracts.models.errors import ModelError
+from awaken.contracts.models.inference import (
     Alive,
     CallSignature,
     InferenceRequest,
@@ -26,9 +28,7 @@ from awaken.contracts.inference import (
     TokenUsage,
     UsageReport,
 )
-from awaken.contracts.messages import Message, ToolCall, assistant, tool_answer, user
-from awaken.contracts.model_errors import ModelError
-from awaken.contracts.models import ProviderSpec
+from awaken.contracts.models.model_specs import ProviderSpec
 from awaken.contracts.secrets import RedactedString
 from awaken.outbound.pool import HttpPool
 from awaken.providers.anthropic.codec import AnthropicCodec

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.content import Text, Thinking
-from awaken.contracts.deltas import TextDelta
-from awaken.contracts.inference import Alive, ModelEvent, StopReason
-from awaken.contracts.messages import assistant
-from awaken.contracts.model_errors import (
+from awaken.contracts.messages.content import Text, Thinking
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.messages.message import assistant
+from awaken.contracts.models.errors import (
     ContentFiltered,
     ModelError,
     ModelNotFound,
@@ -23,6 +22,7 @@ from awaken.contracts.model_errors import (
     TransportFailed,
     Unauthorized,
 )
+from awaken.contracts.models.inference import Alive, ModelEvent, StopReason
 from awaken.testing.model_server import FakeModelServer, HttpAnswer, Silence, stream_of
 
 from .formats import CODECS, asking, client_of, heard, listen, outcome, play, sent

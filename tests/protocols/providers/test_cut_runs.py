@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.messages import Message, Role, Visibility
-from awaken.contracts.models import ProviderSpec
-from awaken.contracts.stream_recovery import INTERRUPTED_PROMPT
+from awaken.contracts.messages.message import Message, Role, Visibility
+from awaken.contracts.models.model_specs import ProviderSpec
+from awaken.contracts.models.stream_recovery import INTERRUPTED_PROMPT
 from awaken.testing import ToolCalls, Turn, assert_valid_transcript
 from awaken.testing.model_server import FakeModelServer, ModelRequest, Sent, stream_of
 

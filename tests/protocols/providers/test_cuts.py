@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from awaken.contracts.inference import (
+from awaken.contracts.models.errors import StreamInterrupted, TransportFailed
+from awaken.contracts.models.inference import (
     ModelEvent,
     StopReason,
     TokenUsage,
     UsageReport,
     VendorAnswer,
 )
-from awaken.contracts.model_errors import StreamInterrupted, TransportFailed
 from awaken.outbound.sse import SseDecoder
 from awaken.testing import Reasoning, ToolCalls, Turn
 from awaken.testing.model_server import FakeModelServer, Sent, stream_of

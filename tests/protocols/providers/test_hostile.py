@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken.contracts.deltas import ReasoningDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import ModelEvent
-from awaken.contracts.model_errors import (
+from awaken.contracts.messages.deltas import ReasoningDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.models.errors import (
     AnswerTooLarge,
     MalformedAnswer,
     ModelError,
@@ -22,6 +21,7 @@ from awaken.contracts.model_errors import (
     StreamInterrupted,
     TransportFailed,
 )
+from awaken.contracts.models.inference import ModelEvent
 from awaken.providers.http.client import HttpModelClient
 from awaken.providers.http.transport import ANSWER_BYTES
 from awaken.testing import Reasoning, Turn

@@ -9,9 +9,9 @@ import pytest
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import BaseModel, Field
 
-from awaken.contracts.content import Base64Source, Document
-from awaken.contracts.inference import Effort, InferenceOverride, StopReason, TokenUsage
-from awaken.contracts.messages import tool_answer, user
+from awaken.contracts.messages.content import Base64Source, Document
+from awaken.contracts.messages.message import tool_answer, user
+from awaken.contracts.models.inference import Effort, InferenceOverride, StopReason, TokenUsage
 from awaken.providers.http.schemas import strict_schema
 from awaken.testing.model_server import FakeModelServer, ModelRequest
 

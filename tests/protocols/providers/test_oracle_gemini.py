@@ -8,9 +8,9 @@ import pytest
 from google import genai
 from google.genai import types
 
-from awaken.contracts.content import Audio, Base64Source, Document, Video
-from awaken.contracts.inference import Effort, InferenceOverride, StopReason, TokenUsage
-from awaken.contracts.messages import tool_answer, user
+from awaken.contracts.messages.content import Audio, Base64Source, Document, Video
+from awaken.contracts.messages.message import tool_answer, user
+from awaken.contracts.models.inference import Effort, InferenceOverride, StopReason, TokenUsage
 from awaken.testing.model_server import FakeModelServer, ModelRequest
 
 from .formats import (

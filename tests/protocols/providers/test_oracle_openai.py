@@ -11,9 +11,9 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from pydantic import BaseModel
 
-from awaken.contracts.content import Base64Source, Document
-from awaken.contracts.inference import Effort, InferenceOverride, StopReason, TokenUsage
-from awaken.contracts.messages import tool_answer, user
+from awaken.contracts.messages.content import Base64Source, Document
+from awaken.contracts.messages.message import tool_answer, user
+from awaken.contracts.models.inference import Effort, InferenceOverride, StopReason, TokenUsage
 from awaken.testing.model_server import FakeModelServer, ModelRequest
 
 from .formats import (

@@ -9,9 +9,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from awaken.contracts.messages import user
-from awaken.contracts.model_errors import ModelError, ProviderFailed, RateLimited, Unauthorized
-from awaken.contracts.models import ProviderSpec
+from awaken.contracts.messages.message import user
+from awaken.contracts.models.errors import ModelError, ProviderFailed, RateLimited, Unauthorized
+from awaken.contracts.models.model_specs import ProviderSpec
 from awaken.contracts.secrets import RedactedString
 from awaken.providers.http.failures import MESSAGE_CHARS
 from awaken.testing import Turn

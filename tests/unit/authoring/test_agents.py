@@ -9,10 +9,10 @@ import pytest
 from awaken.authoring.agents import Agent
 from awaken.authoring.functions import tool
 from awaken.contracts.errors import DuplicateRegistration, InvalidSpec
-from awaken.contracts.inference import ContextWindowPolicy, Effort, EffortBudget
-from awaken.contracts.models import ModelSpec
-from awaken.contracts.plugins import Plugin
-from awaken.contracts.specs import AgentSpec, MaxRounds, Timeout
+from awaken.contracts.models.inference import ContextWindowPolicy, Effort, EffortBudget
+from awaken.contracts.models.model_specs import ModelSpec
+from awaken.contracts.plugins.plugin import Plugin
+from awaken.contracts.specs.agents import AgentSpec, MaxRounds, Timeout
 
 
 class Named(Plugin):

@@ -11,25 +11,30 @@ from hypothesis import strategies as st
 
 from awaken.authoring.delegates import AgentTool, delegate_tool_id, description_of
 from awaken.authoring.functions import as_tool
-from awaken.contracts.backend_errors import AgentNotFound, RemoteUnreachable
 from awaken.contracts.backend_results import (
     BackendOutputArtifact,
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
 )
+from awaken.contracts.backends.errors import AgentNotFound, RemoteUnreachable
 from awaken.contracts.errors import StoreUnavailable, ThreadBusy
 from awaken.contracts.events import ActivitySnapshot, AgentEvent
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import NaturalEnd
-from awaken.contracts.messages import ToolCall
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.sub_runs import Delegation, SubRuns
-from awaken.contracts.suspension import PendingToolCall, ResumeMode, Suspension, ToolCallResume
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.suspension.tickets import (
+    PendingToolCall,
+    ResumeMode,
+    Suspension,
+    ToolCallResume,
+)
 from awaken.contracts.tool_results import ToolResult, ToolStatus
-from awaken.contracts.tools import InvalidArguments, Tool, ToolEffect
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.sub_runs import Delegation, SubRuns
+from awaken.contracts.tools.tool import InvalidArguments, Tool, ToolEffect
 
 USAGE = TokenUsage(prompt_tokens=7, completion_tokens=3, total_tokens=10)
 

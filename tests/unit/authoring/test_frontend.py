@@ -8,12 +8,17 @@ import pytest
 
 from awaken.authoring.frontend import FrontEndTool
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.messages import ToolCall
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.suspension import PendingToolCall, ResumeMode, Suspension, ToolCallResume
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.suspension.tickets import (
+    PendingToolCall,
+    ResumeMode,
+    Suspension,
+    ToolCallResume,
+)
 from awaken.contracts.tool_results import ToolStatus
-from awaken.contracts.tools import (
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import (
     InvalidArguments,
     Tool,
     ToolDescriptor,

@@ -28,13 +28,13 @@ from awaken.authoring.functions import FunctionTool, as_tool, tool
 from awaken.authoring.schema_tools import SchemaTool
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.messages import ToolCall
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.state import EMPTY_COMMAND, StateCommand, StateKey
-from awaken.contracts.suspension import SuspendTicket
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.state.keys import EMPTY_COMMAND, StateCommand, StateKey
+from awaken.contracts.suspension.tickets import SuspendTicket
 from awaken.contracts.tool_results import ToolResult, ToolStatus
-from awaken.contracts.tools import (
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import (
     InvalidArguments,
     Reconcilable,
     Tool,
@@ -470,7 +470,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 from dataclasses import dataclass
 if TYPE_CHECKING:
-    from awaken.contracts.tool_context import ToolContext
+    from awaken.contracts.tools.context import ToolContext
 
 @dataclass
 class Place:

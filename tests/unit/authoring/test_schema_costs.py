@@ -11,7 +11,7 @@ from awaken.authoring.schema import MAX_NODES, sanitized
 from awaken.authoring.schema_costs import NODES_MAX, STEPS_MAX, SchemaCost, count_nodes
 from awaken.authoring.schema_tools import ArgumentSchema
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.tools import InvalidArguments
+from awaken.contracts.tools.tool import InvalidArguments
 
 TOO_MANY = "too many steps"
 TREE: dict[str, Any] = {

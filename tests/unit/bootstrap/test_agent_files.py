@@ -15,10 +15,10 @@ from awaken.bootstrap.agent_files import (
 )
 from awaken.bootstrap.remotes import checked_remotes
 from awaken.contracts.errors import InvalidInput, InvalidSpec
-from awaken.contracts.models import ModelPool, ModelSpec, PoolMember, ProviderSpec
-from awaken.contracts.remote_registries import RemoteRegistry
+from awaken.contracts.models.model_specs import ModelPool, ModelSpec, PoolMember, ProviderSpec
 from awaken.contracts.secrets import RedactedString
-from awaken.contracts.specs import AgentSpec
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.specs.remote_registries import RemoteRegistry
 
 KEY = "sk-0123456789-secret"
 EVERYTHING: dict[str, Any] = {

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from awaken.bootstrap.providers import Connections, provider_clients
-from awaken.contracts.content import Text, Thinking
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.messages import assistant, user
-from awaken.contracts.models import ProviderSpec
+from awaken.contracts.messages.content import Text, Thinking
+from awaken.contracts.messages.message import assistant, user
+from awaken.contracts.models.inference import InferenceRequest
+from awaken.contracts.models.model_specs import ProviderSpec
 from awaken.contracts.secrets import RedactedString
 from awaken.testing.model_server import FakeModelServer
 

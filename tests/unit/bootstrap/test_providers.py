@@ -14,15 +14,15 @@ from awaken import Agent, AgentRuntime
 from awaken.bootstrap.known_providers import ADAPTERS, KNOWN_PROVIDERS
 from awaken.bootstrap.providers import Connections, ProviderClient, find_key, provider_clients
 from awaken.contracts.errors import AwakenError, InvalidInput, InvalidSpec, RunFailed
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.messages import user
-from awaken.contracts.model_errors import (
+from awaken.contracts.messages.message import user
+from awaken.contracts.models.errors import (
     ModelError,
     ProviderUnusable,
     TransportFailed,
     Unauthorized,
 )
-from awaken.contracts.models import ProviderSpec
+from awaken.contracts.models.inference import InferenceRequest
+from awaken.contracts.models.model_specs import ProviderSpec
 from awaken.contracts.secrets import RedactedString
 from awaken.testing import ScriptedModel
 from awaken.testing.model_server import FakeModelServer

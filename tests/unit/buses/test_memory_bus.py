@@ -3,7 +3,7 @@
 import asyncio
 
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.bus import Signal, SignalKind
+from awaken.contracts.storage.bus import Signal, SignalKind
 
 QUEUED = Signal(kind=SignalKind.DISPATCH_QUEUED, thread_id="t", run_id="r")
 

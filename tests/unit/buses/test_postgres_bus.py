@@ -12,8 +12,8 @@ from tests.postgres.proxy import proxied
 from tests.postgres.server import server
 
 from awaken.buses.postgres import PAYLOAD_MAX, PostgresBus
-from awaken.contracts.bus import Signal, SignalKind
 from awaken.contracts.errors import InvalidInput, InvalidRecord, StoreUnavailable
+from awaken.contracts.storage.bus import Signal, SignalKind
 
 BACK_S = 4.0
 

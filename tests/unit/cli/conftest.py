@@ -10,12 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from awaken import Agent, AgentRuntime, tool
-from awaken.bootstrap.demo import append_note, ask_user_question
 from awaken.cli.main import app
-from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
-from awaken.contracts.messages import user
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.threads import Thread, ThreadMetadata
+from awaken.contracts.messages.message import user
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.runs.threads import Thread, ThreadMetadata
+from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.demo.agents import append_note, ask_user_question
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import ScriptedModel, ToolCalls
 

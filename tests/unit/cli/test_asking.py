@@ -9,8 +9,14 @@ from typing import Any
 import pytest
 
 from awaken.cli.asking import ask_ticket
-from awaken.contracts.permissions import PermissionScope
-from awaken.contracts.suspension import Asks, DecisionAction, Suspension, Ticket, ToolCallResume
+from awaken.contracts.suspension.permissions import PermissionScope
+from awaken.contracts.suspension.tickets import (
+    Asks,
+    DecisionAction,
+    Suspension,
+    Ticket,
+    ToolCallResume,
+)
 
 RESUME, CANCEL = DecisionAction.RESUME, DecisionAction.CANCEL
 OFFER = {"remember": {"scopes": ["once", "run", "thread"]}}
@@ -139,7 +145,7 @@ def test_what_is_declined_in_the_terminal_does_not_run(
 def test_a_run_that_fails_after_the_answer_says_so_in_the_terminal(tmp_path: Path) -> None:
     app = tmp_path / "app.py"
     app.write_text(APP.replace('"Done."', 'ContextOverflow("Too long.")'), encoding="utf-8")
-    imports = "from awaken.contracts.model_errors import ContextOverflow\n"
+    imports = "from awaken.contracts.models.errors import ContextOverflow\n"
     app.write_text(imports + app.read_text(encoding="utf-8"), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "awaken", "run", str(app), "helper", "go"],

@@ -76,7 +76,7 @@ def test_a_listing_imports_its_own_command_only(db: Path) -> None:
     modules = imported_by("runs", "list", "--store", f"sqlite:///{db}")
     unwanted = {"threads", "worker", "talking", "db", "sending"}
     assert not {f"awaken.cli.{name}" for name in unwanted} & modules
-    assert not {"rich", "awaken.testing", "awaken.bootstrap.demo"} & modules
+    assert not {"rich", "awaken.testing", "awaken.demo.agents"} & modules
 
 
 def test_every_command_is_there_and_has_help(call: Call) -> None:

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from awaken.contracts.dispatch import DispatchStatus
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.storage.dispatch import DispatchStatus
+from awaken.contracts.suspension.tickets import Ticket
 from awaken.stores.sqlite import SqliteStore
 
 from .conftest import Answer, Call

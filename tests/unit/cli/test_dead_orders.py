@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from awaken.contracts.storage import Commit, OutboxEntry
+from awaken.contracts.storage.store import Commit, OutboxEntry
 from awaken.stores.sqlite import SqliteStore
 
 from .conftest import EVIL, Call

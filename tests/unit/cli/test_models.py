@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from awaken.cli.model_trial import tried
-from awaken.contracts.inference import InferenceRequest, ModelEvent
-from awaken.contracts.model_errors import ModelNotFound, Overloaded
-from awaken.contracts.models import ModelSpec
-from awaken.runtime.health import ModelHealth
+from awaken.contracts.models.errors import ModelNotFound, Overloaded
+from awaken.contracts.models.inference import InferenceRequest, ModelEvent
+from awaken.contracts.models.model_specs import ModelSpec
+from awaken.runtime.model_health.health import ModelHealth
 from awaken.runtime.resolution.models import ModelRoute
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock, ScriptedModel, Turn
@@ -25,7 +25,7 @@ from .conftest import Call
 KEY = "sk-very-secret-0123456789"
 APP = """
 from awaken import Agent
-from awaken.contracts.models import ModelPool, PoolMember
+from awaken.contracts.models.model_specs import ModelPool, PoolMember
 
 members = (PoolMember(model_id="openai:gpt-5-mini"), PoolMember(model_id="groq:llama"))
 writer = Agent("writer", model=ModelPool(id="pool", members=members))
@@ -142,7 +142,7 @@ def test_a_test_that_cannot_begin_says_why_on_one_line(
 
 PROVIDERS_APP = """
 from awaken import Agent
-from awaken.contracts.models import ProviderSpec
+from awaken.contracts.models.model_specs import ProviderSpec
 
 mine = ProviderSpec(id="mine", adapter="openai_chat", base_url={url!r}, api_key={key!r})
 providers = {{"other": ProviderSpec(id="other", adapter="gemini", base_url="http://127.0.0.1:9")}}

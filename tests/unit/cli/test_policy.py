@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.permissions import ToolBehavior
+from awaken.contracts.suspension.permissions import ToolBehavior
 from awaken.extensions.permission import PermissionPlugin
 from awaken.extensions.permission.checking import compiled
 from awaken.extensions.permission.config import PermissionConfig

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contracts.budgets import (
+from awaken.contracts.errors import InvalidSpec
+from awaken.contracts.models.budgets import (
     HOLD_MS,
     Allowance,
     Amount,
@@ -20,10 +21,9 @@ from awaken.contracts.budgets import (
     decoded_ledger,
     split,
 )
-from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.inference import TokenUsage
-from awaken.contracts.models import ModelPrices, ModelSpec
-from awaken.contracts.specs import AgentSpec, decode_spec
+from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.models.model_specs import ModelPrices, ModelSpec
+from awaken.contracts.specs.agents import AgentSpec, decode_spec
 
 NOW = 1_000_000_000
 

@@ -7,13 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contracts.content import Image, Text, UrlSource
-from awaken.contracts.deltas import (
-    ReasoningDelta,
-    TextDelta,
-    ToolCallDelta,
-    ToolCallStart,
-)
 from awaken.contracts.events import (
     ActivityDelta,
     ActivitySnapshot,
@@ -40,10 +33,12 @@ from awaken.contracts.events import (
     is_terminal,
 )
 from awaken.contracts.identity import Adapter, RunIdentity, RunMode
-from awaken.contracts.inference import StreamResult, TokenUsage
 from awaken.contracts.lifecycle import NaturalEnd, Stopped, StoppedReason
-from awaken.contracts.messages import ToolCall, Visibility, assistant, user
-from awaken.contracts.suspension import (
+from awaken.contracts.messages.content import Image, Text, UrlSource
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.messages.message import ToolCall, Visibility, assistant, user
+from awaken.contracts.models.inference import StreamResult, TokenUsage
+from awaken.contracts.suspension.tickets import (
     PendingToolCall,
     ResumeMode,
     SuspendTicket,

@@ -17,8 +17,8 @@ from awaken.contracts.identity import (
     present,
 )
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.threads import Thread, ThreadMetadata
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.runs.threads import Thread, ThreadMetadata
 
 blanks = st.sampled_from(["", " ", "\t\n"])
 names = st.text(st.characters(categories=["L"]), min_size=1, max_size=3)

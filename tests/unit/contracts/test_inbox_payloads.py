@@ -7,14 +7,6 @@ import msgspec
 import pytest
 
 from awaken.contracts.errors import CorruptRecord, InvalidInput
-from awaken.contracts.inbox import (
-    PAYLOAD_BYTES,
-    AgentMessage,
-    PlainMessages,
-    TaskEnded,
-    TaskNews,
-    inbox_messages,
-)
 from awaken.contracts.lifecycle import (
     BehaviorRequested,
     Blocked,
@@ -25,8 +17,16 @@ from awaken.contracts.lifecycle import (
     StoppedReason,
     Termination,
 )
-from awaken.contracts.messages import Role, Sender, SenderKind, Visibility, assistant, user
-from awaken.contracts.outbox import Letter, order_of
+from awaken.contracts.messages.inbox import (
+    PAYLOAD_BYTES,
+    AgentMessage,
+    PlainMessages,
+    TaskEnded,
+    TaskNews,
+    inbox_messages,
+)
+from awaken.contracts.messages.message import Role, Sender, SenderKind, Visibility, assistant, user
+from awaken.contracts.storage.outbox import ThreadMessage, order_of
 from awaken.contracts.tasks import (
     BACKGROUND_TASKS,
     ORPHANED,
@@ -176,7 +176,7 @@ def test_a_payload_without_end_is_refused() -> None:
 
 
 def test_an_order_of_an_unknown_form_is_corrupt() -> None:
-    letter = Letter(thread_id="t", payload={"kind": "custom"})
+    letter = ThreadMessage(thread_id="t", payload={"kind": "custom"})
     assert order_of(msgspec.to_builtins(letter)) == letter
     for payload in (None, {}, {"order": "letter"}, {"order": "burn"}):
         with pytest.raises(CorruptRecord, match="An outbox entry"):

@@ -7,18 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contracts import model_errors
-from awaken.contracts.content import ContentBlock, Text, Thinking
 from awaken.contracts.errors import AwakenError
-from awaken.contracts.inference import (
-    InferenceFailure,
-    StopReason,
-    StreamResult,
-    TokenUsage,
-)
-from awaken.contracts.messages import ToolCall
-from awaken.contracts.model_errors import ModelError, Overloaded, ProviderFailed, RateLimited
-from awaken.contracts.stream_recovery import (
+from awaken.contracts.messages.content import ContentBlock, Text, Thinking
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.models import errors as model_errors
+from awaken.contracts.models.errors import ModelError, Overloaded, ProviderFailed, RateLimited
+from awaken.contracts.models.inference import InferenceFailure, StopReason, StreamResult, TokenUsage
+from awaken.contracts.models.stream_recovery import (
     InFlightTool,
     InterruptSnapshot,
     RecoveryPlan,

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contracts.dispatch import DISPATCH_TRANSITIONS, DispatchStatus, RunDispatch
 from awaken.contracts.errors import IllegalTransition
 from awaken.contracts.lifecycle import (
     RUN_TRANSITIONS,
@@ -30,7 +29,7 @@ from awaken.contracts.lifecycle import (
     reason_text,
     status_after,
 )
-from awaken.contracts.loop_state import (
+from awaken.contracts.plugins.loop_state import (
     ACTIVE_AGENT,
     RUN_LIFECYCLE,
     TOOL_CALL_STATES,
@@ -41,8 +40,9 @@ from awaken.contracts.loop_state import (
     RunLifecycle,
     Wait,
 )
-from awaken.contracts.runs import RunRecord, Waiting, WaitingReason
-from awaken.contracts.suspension import ResumeMode, ToolCallResume, ToolCallState
+from awaken.contracts.runs.records import RunRecord, Waiting, WaitingReason
+from awaken.contracts.storage.dispatch import DISPATCH_TRANSITIONS, DispatchStatus, RunDispatch
+from awaken.contracts.suspension.tickets import ResumeMode, ToolCallResume, ToolCallState
 
 # The tables of the specification, written out: from → where it may go besides staying.
 RUN_MOVES = {

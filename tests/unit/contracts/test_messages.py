@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contracts.content import (
+from awaken.contracts.messages.content import (
     Audio,
     Base64Source,
     ContentBlock,
@@ -23,7 +23,7 @@ from awaken.contracts.content import (
     encodable,
     text_of,
 )
-from awaken.contracts.context_messages import (
+from awaken.contracts.messages.context_messages import (
     ContextMessage,
     ContextTarget,
     conversation_context,
@@ -32,7 +32,7 @@ from awaken.contracts.context_messages import (
     suffix_context,
     system_context,
 )
-from awaken.contracts.messages import (
+from awaken.contracts.messages.message import (
     Message,
     MessageMetadata,
     Role,

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.inference import TokenUsage
-from awaken.contracts.models import (
+from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.models.model_specs import (
     Modalities,
     Modality,
     ModelPool,
@@ -21,7 +21,7 @@ from awaken.contracts.models import (
     RetryPolicy,
 )
 from awaken.contracts.secrets import RedactedString, decode_secret, encode_secret
-from awaken.contracts.specs import decode_spec
+from awaken.contracts.specs.agents import decode_spec
 
 MODEL = {"id": "m", "provider_id": "p", "upstream_model": "u"}
 KEY = "sk-canary-0123456789"

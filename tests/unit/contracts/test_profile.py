@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from awaken.contracts.errors import KeyCodecError, UnknownKey
-from awaken.contracts.profile import (
+from awaken.contracts.state.profile import (
     GLOBAL_SCOPE,
     ProfileAccess,
     ProfileEntry,

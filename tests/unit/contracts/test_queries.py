@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from awaken.contracts.errors import CursorInvalid
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.queries import (
+from awaken.contracts.storage.queries import (
     AnyQuery,
     MessageQuery,
     Order,

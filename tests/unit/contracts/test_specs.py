@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from awaken.contracts.errors import InvalidSpec, KeyCodecError
-from awaken.contracts.inference import (
+from awaken.contracts.models.inference import (
     CompactionMode,
     ContextWindowPolicy,
     Effort,
@@ -16,9 +16,9 @@ from awaken.contracts.inference import (
     InferenceOverride,
     ReasoningEffort,
 )
-from awaken.contracts.models import ModelSpec
+from awaken.contracts.models.model_specs import ModelSpec
 from awaken.contracts.secrets import encode_secret
-from awaken.contracts.specs import (
+from awaken.contracts.specs.agents import (
     AgentSpec,
     ConsecutiveErrors,
     ContentMatch,

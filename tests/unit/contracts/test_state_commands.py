@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from awaken.contracts.errors import BaseRevisionMismatch, KeyCodecError, MergeConflict
 from awaken.contracts.phases import Phase
-from awaken.contracts.state import (
+from awaken.contracts.state.keys import (
     Clear,
     EffectSpec,
     MutationBatch,

@@ -15,18 +15,12 @@ from awaken.contracts.events import (
     ToolCallStreamDelta,
 )
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.messages import ToolCall
+from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.phases import Phase
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.state import (
-    EffectSpec,
-    ScheduledActionSpec,
-    Snapshot,
-    StateKey,
-    Update,
-)
-from awaken.contracts.suspension import ResumeMode
-from awaken.contracts.tool_context import (
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.state.keys import EffectSpec, ScheduledActionSpec, Snapshot, StateKey, Update
+from awaken.contracts.suspension.tickets import ResumeMode
+from awaken.contracts.tools.context import (
     PROGRESS_ACTIVITY,
     ProgressStatus,
     ToolCallProgress,

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.messages import ToolCall
-from awaken.contracts.plugins import (
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.plugins.plugin import (
     Allow,
     AuditOnly,
     Block,
@@ -19,9 +19,9 @@ from awaken.contracts.plugins import (
     Suspend,
     ToolGateContext,
 )
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.state import Snapshot
-from awaken.contracts.suspension import (
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.state.keys import Snapshot
+from awaken.contracts.suspension.tickets import (
     DecisionAction,
     PendingToolCall,
     ResumeMode,
@@ -33,7 +33,7 @@ from awaken.contracts.suspension import (
     ToolCallState,
 )
 from awaken.contracts.tool_results import ToolResult, ToolStatus
-from awaken.contracts.tools import (
+from awaken.contracts.tools.tool import (
     ExecutionFailed,
     InvalidArguments,
     ToolDenied,
@@ -47,7 +47,7 @@ from awaken.contracts.tools import (
     ToolTimeout,
     inferred_kind,
 )
-from awaken.runtime.plugin_host.registrar import Registrations
+from awaken.runtime.plugins.registrar import Registrations
 
 TICKET = SuspendTicket(
     suspension=Suspension(id="s", action="ask", message="May I?", parameters={"a": 1}),

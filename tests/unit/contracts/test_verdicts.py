@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from tests.server.decision_corpus import payloads, texts
 
-from awaken.contracts.decision_errors import InvalidDecision
-from awaken.contracts.permissions import PermissionScope, Remember
-from awaken.contracts.suspension import (
+from awaken.contracts.suspension.errors import InvalidDecision
+from awaken.contracts.suspension.permissions import PermissionScope, Remember
+from awaken.contracts.suspension.tickets import (
     Asks,
     DecisionAction,
     ResumeMode,
@@ -16,7 +16,7 @@ from awaken.contracts.suspension import (
     Ticket,
     ToolCallResume,
 )
-from awaken.contracts.verdicts import NO, YES, read_decision, read_text
+from awaken.contracts.suspension.verdicts import NO, YES, read_decision, read_text
 
 RESUME, CANCEL = DecisionAction.RESUME, DecisionAction.CANCEL
 

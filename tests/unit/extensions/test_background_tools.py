@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.backend_errors import AgentNotFound
 from awaken.contracts.backend_results import BackendRunResult
+from awaken.contracts.backends.errors import AgentNotFound
 from awaken.contracts.errors import (
     AwakenError,
     InvalidInput,
@@ -18,15 +18,8 @@ from awaken.contracts.errors import (
 )
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.messages import ToolCall
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.sub_runs import (
-    Delegation,
-    DurableMessageRequest,
-    FailedMessage,
-    SubRuns,
-    TaskFunction,
-)
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.tasks import (
     RESERVED_NAMES,
     DuplicateTaskName,
@@ -41,9 +34,16 @@ from awaken.contracts.tasks import (
     TaskStatus,
     TaskTerminated,
 )
-from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tool_results import ToolResult, ToolStatus
-from awaken.contracts.tools import (
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.sub_runs import (
+    Delegation,
+    DurableMessageRequest,
+    FailedMessage,
+    SubRuns,
+    TaskFunction,
+)
+from awaken.contracts.tools.tool import (
     ExecutionFailed,
     InvalidArguments,
     Tool,

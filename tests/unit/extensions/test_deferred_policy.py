@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.tools import ToolDescriptor
-from awaken.extensions.deferred_tools.catalog import Catalog, catalog_of
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.tools.tool import ToolDescriptor
+from awaken.extensions.deferred_tools.catalog import DeferredCatalog, catalog_of
 from awaken.extensions.deferred_tools.config import DiscountedBeta
 from awaken.extensions.deferred_tools.hooks import idle_tools
 from awaken.extensions.deferred_tools.learning import REMEMBERED, Learned, learned_from
@@ -28,7 +28,7 @@ from awaken.extensions.deferred_tools.state import (
     FirstTurn,
     Mark,
     Shift,
-    ToolUse,
+    ToolUsage,
 )
 
 omegas = st.one_of(st.just(1.0), st.floats(0.05, 1.0))
@@ -97,7 +97,7 @@ AGENT = "a"
 TOOLS = ("small", "large")
 
 
-def catalog(rules: DiscountedBeta) -> Catalog:
+def catalog(rules: DiscountedBeta) -> DeferredCatalog:
     """Two deferred tools, one of them with a long schema."""
     long = {"type": "object", "properties": {f"p{i}": {"type": "string"} for i in range(60)}}
     tools = [ToolDescriptor(id="small"), ToolDescriptor(id="large", parameters=long)]
@@ -174,13 +174,13 @@ def test_a_run_counts_its_turns_from_its_own_beginning() -> None:
     """The thread has 100 turns; of this run one is over, so that the prior is hardly touched."""
     made = catalog(DiscountedBeta(defer_after=1))
     late = Conversation(turn=102, marks={"large": Mark(90, True)})
-    assert idle_tools(made, late, ToolUse(since=100, priors={"large": 0.3})) == ()
-    assert idle_tools(made, late, ToolUse(since=0, priors={"large": 0.3})) == ("large",)
+    assert idle_tools(made, late, ToolUsage(since=100, priors={"large": 0.3})) == ()
+    assert idle_tools(made, late, ToolUsage(since=0, priors={"large": 0.3})) == ("large",)
 
 
 def test_a_tool_that_is_gone_or_not_idle_enough_is_left_alone() -> None:
     made = catalog(DiscountedBeta())
-    use = ToolUse(since=0)
+    use = ToolUsage(since=0)
     gone = Conversation(turn=50, marks={"gone": Mark(1, True)})
     assert idle_tools(made, gone, use) == ()
     assert idle_tools(made, Conversation(turn=10, marks={"large": Mark(5, True)}), use) == ()
@@ -221,7 +221,7 @@ def test_calls_are_turns_however_often_a_tool_is_called_in_one() -> None:
     use = TOOL_USE.applied({}, FirstTurn(agent_id=AGENT, since=10, priors={"a": 0.5}))
     for turn in (13, 11, 13):
         use = TOOL_USE.applied(use, Called(agent_id=AGENT, tool_id="a", turn=turn))
-    assert use[AGENT] == ToolUse(since=10, priors={"a": 0.5}, calls={"a": (1, 3)})
+    assert use[AGENT] == ToolUsage(since=10, priors={"a": 0.5}, calls={"a": (1, 3)})
     # What a run began with stays.
     again = TOOL_USE.applied(use, FirstTurn(agent_id=AGENT, since=99, priors={}))
     assert again == use
@@ -232,7 +232,7 @@ def test_what_is_learned_is_the_moving_average_of_the_runs(runs: list[tuple[int,
     learned, average = Learned(), 0.0
     for n, (hits, more) in enumerate(runs):
         turns = hits + more
-        use = ToolUse(priors=dict(learned.presence), calls={"a": tuple(range(1, hits + 1))})
+        use = ToolUsage(priors=dict(learned.presence), calls={"a": tuple(range(1, hits + 1))})
         learned = learned_from(learned, use=use, turns=turns)
         weight = max(0.1, 1 / (n + 1))
         average = (1 - weight) * average + weight * hits / turns
@@ -244,13 +244,15 @@ def test_tools_that_a_run_did_not_call_are_expected_less_and_those_it_did_not_ha
     None
 ):
     before = Learned(runs=20, presence={"had": 0.5, "missing": 0.5})
-    after = learned_from(before, use=ToolUse(priors={"had": 0.5}), turns=4)
+    after = learned_from(before, use=ToolUsage(priors={"had": 0.5}), turns=4)
     assert after.presence == {"had": 0.45, "missing": 0.5}
 
 
 def test_of_very_many_tools_the_most_called_are_remembered() -> None:
     many = {f"t{i:05}": i / 10_000 for i in range(REMEMBERED + 5)}
-    after = learned_from(Learned(runs=3, presence=many), use=ToolUse(calls={"new": (1,)}), turns=1)
+    after = learned_from(
+        Learned(runs=3, presence=many), use=ToolUsage(calls={"new": (1,)}), turns=1
+    )
     assert len(after.presence) == REMEMBERED
     assert "new" in after.presence
     assert "t00000" not in after.presence

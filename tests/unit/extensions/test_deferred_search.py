@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from awaken.contracts.errors import InvalidPluginConfig
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.tools import ToolDescriptor
-from awaken.extensions.deferred_tools.catalog import Catalog, catalog_of
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.tools.tool import ToolDescriptor
+from awaken.extensions.deferred_tools.catalog import DeferredCatalog, catalog_of
 from awaken.extensions.deferred_tools.search import (
     NOTHING_FOUND,
     SELECTED_MAX,
@@ -30,7 +30,7 @@ MAIL = (
 )
 
 
-def compiled(*tools: ToolDescriptor, agent_id: str = "a", **config: Any) -> Catalog:
+def compiled(*tools: ToolDescriptor, agent_id: str = "a", **config: Any) -> DeferredCatalog:
     """What an agent with this section makes of the tools."""
     spec = AgentSpec(id=agent_id, model_id="m", sections={"deferred_tools": config})
     return catalog_of(spec, {tool.id: tool for tool in tools})

@@ -10,12 +10,12 @@ import pytest
 
 from awaken import Agent, AgentRuntime, Phase, Plugin, PluginRegistrar, StateCommand, tool
 from awaken.contracts.errors import InvalidSpec, RunFailed
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.loop_state import TOOL_FILTER, ToolFilter
-from awaken.contracts.permissions import WANTED_TOOLS
-from awaken.contracts.plugins import Block, GateDecision, PhaseContext, ToolGateContext
-from awaken.contracts.profile import ProfileEntry, agent_type_scope
-from awaken.contracts.tools import Tool
+from awaken.contracts.models.inference import InferenceRequest
+from awaken.contracts.plugins.loop_state import TOOL_FILTER, ToolFilter
+from awaken.contracts.plugins.plugin import Block, GateDecision, PhaseContext, ToolGateContext
+from awaken.contracts.state.profile import ProfileEntry, agent_type_scope
+from awaken.contracts.suspension.permissions import WANTED_TOOLS
+from awaken.contracts.tools.tool import Tool
 from awaken.extensions.deferred_tools import DeferredToolsPlugin
 from awaken.stores.memory.profiles import MemoryProfileStore
 from awaken.stores.sqlite import SqliteStore

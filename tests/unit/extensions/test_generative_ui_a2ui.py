@@ -31,12 +31,12 @@ from tests.unit.extensions.generative_ui_corpus import (
 
 from awaken.contracts.events import ActivitySnapshot, AgentEvent
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.messages import ToolCall
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.state import Snapshot
-from awaken.contracts.sub_runs import SubRuns
-from awaken.contracts.tool_context import ToolContext
-from awaken.contracts.tools import InvalidArguments, ToolDenied
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.state.keys import Snapshot
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.sub_runs import SubRuns
+from awaken.contracts.tools.tool import InvalidArguments, ToolDenied
 from awaken.extensions.generative_ui.state import (
     DELETED_MAX,
     SURFACES,

@@ -11,7 +11,7 @@ from awaken.extensions.generative_ui.json_patch import applied
 from awaken.extensions.generative_ui.openui import WARNINGS_MAX, ProgramReader
 from awaken.extensions.generative_ui.openui_syntax import (
     STATEMENT_MAX,
-    Call,
+    OpenUiCall,
     SyntaxRefused,
     parsed,
 )
@@ -73,7 +73,7 @@ def test_a_statement_is_read_with_everything_that_it_names(
     statement = parsed(text)
     assert statement is not None
     assert list(statement.references) == references
-    assert list(statement.calls) == [Call(name=it, arguments=count) for it, count in calls]
+    assert list(statement.calls) == [OpenUiCall(name=it, arguments=count) for it, count in calls]
 
 
 BAD = [

@@ -17,9 +17,9 @@ from awaken.contracts.events import (
     RunFinish,
     ToolCallDone,
 )
-from awaken.contracts.inference import InferenceRequest
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, Suspended
-from awaken.contracts.model_errors import StreamInterrupted
+from awaken.contracts.models.errors import StreamInterrupted
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.extensions.generative_ui import GenerativeUiPlugin, json_render_rules
 from awaken.extensions.generative_ui.json_patch import applied

@@ -8,7 +8,9 @@ import pytest
 
 from awaken import Agent, AgentRuntime, RunResult
 from awaken import tool as as_tool
-from awaken.contracts.content import (
+from awaken.contracts.errors import InvalidSpec
+from awaken.contracts.lifecycle import Blocked, NaturalEnd, RunStatus
+from awaken.contracts.messages.content import (
     Base64Source,
     Document,
     Image,
@@ -17,10 +19,8 @@ from awaken.contracts.content import (
     ToolUse,
     UrlSource,
 )
-from awaken.contracts.deltas import TextDelta
-from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.lifecycle import Blocked, NaturalEnd, RunStatus
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.extensions.guardrails import GuardrailsPlugin
 from awaken.extensions.guardrails.reviews import REVIEW
 from awaken.extensions.permission import PermissionPlugin

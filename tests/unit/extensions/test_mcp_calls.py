@@ -19,10 +19,10 @@ from tests.extensions.mcp_servers.worlds import (
 from awaken import Agent, AgentRuntime
 from awaken.contracts.events import ActivitySnapshot
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.messages import ToolCall
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.tool_results import ToolStatus
+from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tracing import CURRENT_TRACE, TraceContext
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.mcp import McpLimits, McpPlugin, Root, ServerState

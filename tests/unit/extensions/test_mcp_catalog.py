@@ -7,8 +7,8 @@ import pytest
 
 from awaken.contracts.errors import DuplicateRegistration, InvalidPluginConfig, InvalidSpec
 from awaken.contracts.secrets import RedactedString
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.tools import InvalidArguments, ToolEffect
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.tools.tool import InvalidArguments, ToolEffect
 from awaken.extensions.mcp import (
     ClientCredentials,
     Http,
@@ -19,10 +19,10 @@ from awaken.extensions.mcp import (
     Restart,
     Stdio,
 )
-from awaken.extensions.mcp.catalog import Catalog, Listing, OfferedTool, catalog_of, tool_id
+from awaken.extensions.mcp.catalog import Listing, McpCatalog, OfferedTool, catalog_of, tool_id
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-NOTHING = Catalog()
+NOTHING = McpCatalog()
 
 
 def server(**more: Any) -> McpServer:
@@ -33,7 +33,7 @@ def offered(name: str = "add", **more: Any) -> OfferedTool:
     return OfferedTool(name=name, **{"input_schema": SCHEMA, **more})
 
 
-def catalog(*tools: OfferedTool, before: Catalog = NOTHING, **more: Any) -> Catalog:
+def catalog(*tools: OfferedTool, before: McpCatalog = NOTHING, **more: Any) -> McpCatalog:
     config = server(**more)
     return catalog_of(Listing(tools=tools), config, dict(config.pins), before, perform=None)
 

@@ -22,7 +22,7 @@ from awaken.cli import mcp_login
 from awaken.cli.served import app_served
 from awaken.contracts.errors import AwakenError, InvalidSpec
 from awaken.contracts.secrets import RedactedString
-from awaken.contracts.tools import ToolError
+from awaken.contracts.tools.tool import ToolError
 from awaken.extensions.mcp import (
     ClientCredentials,
     Http,

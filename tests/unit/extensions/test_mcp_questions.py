@@ -10,7 +10,7 @@ from tests.extensions.mcp_servers.desk import FORM, Desk, tool
 from tests.extensions.mcp_servers.worlds import BOUND_S, calls, local, playing, results, until
 
 from awaken.contracts.errors import InvalidInput
-from awaken.contracts.suspension import Asks, DecisionAction
+from awaken.contracts.suspension.tickets import Asks, DecisionAction
 from awaken.extensions.mcp import McpLimits, McpPlugin, ServerState
 
 both_eras = pytest.mark.parametrize("era", ["auto", "legacy"])

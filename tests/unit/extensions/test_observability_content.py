@@ -8,9 +8,9 @@ import pytest
 from tests.extensions.telemetry_world import Telemetry, said
 
 from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.content import Base64Source, Document, Image, Text, UrlSource
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.messages import Message, Role, assistant, tool_answer, user
+from awaken.contracts.messages.content import Base64Source, Document, Image, Text, UrlSource
+from awaken.contracts.messages.message import Message, Role, assistant, tool_answer, user
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.extensions.observability import ContentCapture, Redactor
 from awaken.extensions.observability.config import CONTENT_VARIABLE, content_of
 from awaken.extensions.observability.content import ContentWriter

@@ -14,9 +14,11 @@ from opentelemetry.sdk.trace import ReadableSpan
 from tests.extensions.telemetry_world import REGISTRY, Telemetry, said
 
 from awaken import Agent, AgentRuntime, RunFailed, ToolContext, tool
-from awaken.contracts.addresses import ServerAddress
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.inference import (
+from awaken.contracts.lifecycle import NaturalEnd
+from awaken.contracts.models.addresses import ServerAddress
+from awaken.contracts.models.errors import ContentFiltered, Overloaded
+from awaken.contracts.models.inference import (
     InferenceOverride,
     InferenceRequest,
     ModelEvent,
@@ -24,9 +26,7 @@ from awaken.contracts.inference import (
     TokenUsage,
     VendorAnswer,
 )
-from awaken.contracts.lifecycle import NaturalEnd
-from awaken.contracts.model_errors import ContentFiltered, Overloaded
-from awaken.contracts.specs import AgentSpec, RemoteEndpoint
+from awaken.contracts.specs.agents import AgentSpec, RemoteEndpoint
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.observability import names
 from awaken.testing import Reasoning, ScriptedModel, ToolCalls, Turn

@@ -9,7 +9,7 @@ import pytest
 from tests.server.serving import serving
 
 from awaken import Agent, AgentRuntime, RunFailed, ToolContext, tool
-from awaken.contracts.model_errors import Unauthorized
+from awaken.contracts.models.errors import Unauthorized
 from awaken.contracts.secrets import RedactedString
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.server.config import ServerConfig, TokenSpec

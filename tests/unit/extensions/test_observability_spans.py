@@ -15,9 +15,14 @@ from tests.extensions.telemetry_world import Telemetry, is_below, said, tracepar
 from awaken import Agent, AgentRuntime, Phase, Plugin, PluginRegistrar, ToolContext, tool
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.inference import InferenceOverride, InferenceRequest, StopReason, TokenUsage
-from awaken.contracts.model_errors import Overloaded
-from awaken.contracts.specs import AgentSpec
+from awaken.contracts.models.errors import Overloaded
+from awaken.contracts.models.inference import (
+    InferenceOverride,
+    InferenceRequest,
+    StopReason,
+    TokenUsage,
+)
+from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.tracing import CURRENT_TRACE, trace_of
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.observability import ObservabilityPlugin, Providers

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, RunFailed, tool
-from awaken.contracts.model_errors import Unauthorized
+from awaken.contracts.models.errors import Unauthorized
 from awaken.extensions.observability import ObservabilityPlugin, RuntimeStatistics
 from awaken.extensions.observability.statistics import (
     BUCKET_MS,

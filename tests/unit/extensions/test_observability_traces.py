@@ -16,10 +16,10 @@ from tests.server.serving import serving
 
 from awaken import Agent, AgentRuntime, RemoteEndpoint, RunFailed, RunRequest
 from awaken.bootstrap.providers import Connections, ProviderClient
-from awaken.contracts.addresses import server_of
-from awaken.contracts.dispatch import InputMode
-from awaken.contracts.messages import user
-from awaken.contracts.models import ProviderSpec
+from awaken.contracts.messages.message import user
+from awaken.contracts.models.addresses import server_of
+from awaken.contracts.models.model_specs import ProviderSpec
+from awaken.contracts.storage.dispatch import InputMode
 from awaken.contracts.tracing import CURRENT_TRACE, TraceContext, trace_in, trace_of
 from awaken.providers.anthropic.decode import AnthropicDecoder
 from awaken.providers.bedrock.client import BedrockClient

@@ -7,10 +7,10 @@ import pytest
 
 from awaken import Agent, AgentRuntime, tool
 from awaken.contracts.errors import InvalidPluginConfig, InvalidSpec
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.extensions.permission import PermissionPlugin
-from awaken.extensions.permission.gate import Prepared
+from awaken.extensions.permission.gate import PreparedPolicy
 from awaken.testing import ScriptedModel
 
 OPEN: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": True}
@@ -26,7 +26,7 @@ TOOLS = {
 }
 
 
-def prepared(*rules: Any, **section: Any) -> Prepared:
+def prepared(*rules: Any, **section: Any) -> PreparedPolicy:
     written = [dict(zip(("tool", "behavior", "scope"), it, strict=False)) for it in rules]
     sections = {"permission": {"rules": written, **section}}
     agent = AgentSpec(id="a", model_id="m", sections=sections)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from awaken.contracts.permissions import ToolBehavior
+from awaken.contracts.suspension.permissions import ToolBehavior
 from awaken.extensions.permission.checking import compiled
 from awaken.extensions.permission.config import PermissionConfig
 from awaken.extensions.permission.rules import decide, hidden_tools

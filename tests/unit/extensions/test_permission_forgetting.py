@@ -10,10 +10,10 @@ import pytest
 
 from awaken import Agent, AgentRuntime, tool
 from awaken.contracts.errors import InvalidInput, UnknownAnswer, UnknownThread
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.messages import Role
-from awaken.contracts.profile import GLOBAL_SCOPE, ProfileAccess, thread_scope
-from awaken.contracts.remembered import FORGOTTEN, SHARED_ANSWERS
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.inference import InferenceRequest
+from awaken.contracts.state.profile import GLOBAL_SCOPE, ProfileAccess, thread_scope
+from awaken.contracts.suspension.remembered import FORGOTTEN, SHARED_ANSWERS
 from awaken.extensions.permission import PermissionPlugin
 from awaken.extensions.permission.remembering import share_answer
 from awaken.services.remembered import RememberedAnswers

@@ -22,20 +22,20 @@ from awaken import (
 )
 from awaken.contracts.errors import RunFailed, StoreUnavailable
 from awaken.contracts.events import ToolCallDone
-from awaken.contracts.inference import InferenceRequest
 from awaken.contracts.lifecycle import Blocked, NaturalEnd, Suspended
-from awaken.contracts.messages import Role
-from awaken.contracts.permissions import TOOL_GRANTS, ToolGrant
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import Suspend, ToolGateContext
-from awaken.contracts.profile import GLOBAL_SCOPE
-from awaken.contracts.remembered import SHARED_ANSWERS, THREAD_ANSWERS
-from awaken.contracts.suspension import SuspendTicket, Suspension, Ticket
+from awaken.contracts.plugins.plugin import Suspend, ToolGateContext
+from awaken.contracts.state.profile import GLOBAL_SCOPE
+from awaken.contracts.suspension.permissions import TOOL_GRANTS, ToolGrant
+from awaken.contracts.suspension.remembered import SHARED_ANSWERS, THREAD_ANSWERS
+from awaken.contracts.suspension.tickets import SuspendTicket, Suspension, Ticket
 from awaken.contracts.tool_results import ToolStatus
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.permission import PermissionPlugin
-from awaken.extensions.permission.standing import Standing
+from awaken.extensions.permission.standing import RememberedRules
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import ScriptedModel, ToolCalls
@@ -533,7 +533,10 @@ def test_a_grant_of_one_agent_is_not_handed_on_to_another(granted_to: str, ran: 
 
 def test_a_grant_counts_again_when_its_agent_does() -> None:
     async def scenario() -> None:
-        standing, given = Standing(), {"s": ToolGrant(source="s", patterns=("A",), agent_id="a")}
+        standing, given = (
+            RememberedRules(),
+            {"s": ToolGrant(source="s", patterns=("A",), agent_id="a")},
+        )
         found = []
         for agent_id in ("a", "b", "a"):
             states: dict[Any, Any] = {TOOL_GRANTS: given}

@@ -10,9 +10,9 @@ import pytest
 from awaken import Agent, AgentRuntime, RunResult, tool
 from awaken.contracts.errors import AlreadyDecided, AwakenError, InvalidInput, UnknownTicket
 from awaken.contracts.lifecycle import Suspended
-from awaken.contracts.remembered import THREAD_ANSWERS
-from awaken.contracts.suspension import Ticket
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.suspension.remembered import THREAD_ANSWERS
+from awaken.contracts.suspension.tickets import Ticket
+from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.extensions.permission import PermissionPlugin
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import ScriptedModel, ToolCalls

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from awaken import Agent, AgentRuntime, ToolResult, tool
-from awaken.contracts.context_messages import ContextTarget
 from awaken.contracts.errors import InvalidPluginConfig, InvalidSpec
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.messages import Role, Visibility
+from awaken.contracts.messages.context_messages import ContextTarget
+from awaken.contracts.messages.message import Role, Visibility
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.extensions.reminder import ReminderMessage, ReminderPlugin, ReminderRule
 from awaken.extensions.reminder.config import SECTION, ReminderConfig
 from awaken.extensions.reminder.rules import compiled

@@ -2,11 +2,11 @@
 
 import pytest
 
-from awaken.contracts.skills import Skill, SkillArgument
-from awaken.contracts.specs import AgentSpec
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.specs.skills import Skill, SkillArgument
 from awaken.extensions.skills.catalog import USAGE, catalog_text
 from awaken.extensions.skills.config import SkillsConfig
-from awaken.extensions.skills.given import GivenSkills
+from awaken.extensions.skills.given import StaticSkills
 from awaken.extensions.skills.hooks import AgentSkills
 from awaken.extensions.skills.library import SkillLibrary
 
@@ -71,7 +71,7 @@ def test_the_budget_holds_and_no_character_is_cut(character: str, max_chars: int
 
 
 def test_the_same_message_is_given_until_the_skills_change() -> None:
-    library = SkillLibrary([GivenSkills(Skill(name="a", description="d", body="b"))])
+    library = SkillLibrary([StaticSkills(Skill(name="a", description="d", body="b"))])
     agent = AgentSkills(library, SkillsConfig(), AgentSpec(id="a", model_id="m"))
     first = agent.catalogs()
     assert first is not None
@@ -91,7 +91,7 @@ def test_the_same_message_is_given_until_the_skills_change() -> None:
 def test_only_what_the_agent_may_have_is_listed(config: SkillsConfig, shown: str) -> None:
     library = SkillLibrary(
         [
-            GivenSkills(
+            StaticSkills(
                 Skill(name="a", description="d", body="b"),
                 Skill(name="b", description="d", body="b"),
                 Skill(name="c", description="d", body="b", model_invocable=False),

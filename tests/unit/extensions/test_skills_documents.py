@@ -7,7 +7,7 @@ import pytest
 import skills_ref
 from tests.extensions.skill_folders import write_document
 
-from awaken.contracts.skills import SkillArgument, SkillContext
+from awaken.contracts.specs.skills import SkillArgument, SkillContext
 from awaken.extensions.skills.documents import parse_skill
 from awaken.extensions.skills.folders import FolderSkills
 from awaken.extensions.skills.problems import InvalidSkill

@@ -12,16 +12,16 @@ import pytest
 from tests.extensions.skill_folders import write_file, write_skill
 
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.messages import ToolCall
-from awaken.contracts.skills import Skill
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.specs.skills import Skill
 from awaken.contracts.tool_results import ToolResult, ToolStatus
-from awaken.contracts.tools import Tool
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import Tool
 from awaken.extensions.skills import files
 from awaken.extensions.skills.files import checked_parts, copy_skill, read_file
 from awaken.extensions.skills.folders import FolderSkills
-from awaken.extensions.skills.given import GivenSkills
+from awaken.extensions.skills.given import StaticSkills
 from awaken.extensions.skills.library import SkillLibrary
 from awaken.extensions.skills.problems import SkillProblem
 from awaken.extensions.skills.resources import MAX_ASSET_BYTES, MAX_REFERENCE_BYTES, resource_tool
@@ -218,7 +218,7 @@ def test_a_skill_that_the_agent_does_not_have_has_no_files_for_it(tmp_path: Path
 
 
 def test_a_skill_without_a_folder_has_no_files() -> None:
-    given = GivenSkills(Skill(name="pdf", description="d", body="b"))
+    given = StaticSkills(Skill(name="pdf", description="d", body="b"))
     result = call(resource_tool(SkillLibrary([given])), {}, skill="pdf", path="references/a.md")
     assert code(result) == "unsupported_operation"
 

@@ -9,8 +9,8 @@ import pytest
 from tests.extensions.skill_folders import write_document, write_skill
 
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.skills import Skill, SkillSource
-from awaken.extensions.skills import GivenSkills, SkillsPlugin
+from awaken.contracts.specs.skills import Skill, SkillSource
+from awaken.extensions.skills import SkillsPlugin, StaticSkills
 from awaken.extensions.skills import folders as folders_module
 from awaken.extensions.skills.folders import FolderSkills
 from awaken.extensions.skills.library import SkillLibrary
@@ -79,7 +79,7 @@ def test_roots_must_be_there_and_have_no_skill_twice(tmp_path: Path) -> None:
             SkillsPlugin(*roots, sources=sources)  # type: ignore[arg-type]
     with pytest.raises(InvalidSpec, match="'pdf'"):
         SkillsPlugin(tmp_path / "a", tmp_path / "b")
-    given = GivenSkills(Skill(name="pdf", description="d", body="b"))
+    given = StaticSkills(Skill(name="pdf", description="d", body="b"))
     with pytest.raises(InvalidSpec, match="'pdf'"):
         SkillsPlugin(tmp_path / "a", sources=[given])
 
@@ -96,7 +96,7 @@ def test_roots_must_be_there_and_have_no_skill_twice(tmp_path: Path) -> None:
 )
 def test_a_skill_of_a_program_is_checked_when_it_is_given(skill: Skill) -> None:
     with pytest.raises(InvalidSpec):
-        GivenSkills(skill)
+        StaticSkills(skill)
 
 
 def test_a_changed_skill_is_read_again_and_an_unchanged_one_is_not(

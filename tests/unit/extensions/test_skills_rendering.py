@@ -2,7 +2,7 @@
 
 import pytest
 
-from awaken.contracts.skills import Skill, SkillArgument
+from awaken.contracts.specs.skills import Skill, SkillArgument
 from awaken.extensions.skills.problems import SkillProblem
 from awaken.extensions.skills.rendering import MAX_VALUE, checked_arguments, rendered
 

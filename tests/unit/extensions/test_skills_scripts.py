@@ -16,10 +16,10 @@ import pytest
 from tests.extensions.skill_folders import write_file, write_skill
 
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.messages import ToolCall
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.tool_results import ToolResult, ToolStatus
+from awaken.contracts.tools.context import ToolContext
 from awaken.extensions.skills import sandbox as sandbox_module
 from awaken.extensions.skills.config import ScriptsConfig
 from awaken.extensions.skills.folders import FolderSkills

@@ -13,19 +13,19 @@ import pytest
 from tests.extensions.skill_folders import write_document, write_skill
 
 from awaken import Agent, AgentRuntime, Plugin, PluginRegistrar, RunResult, ToolContext, tool
-from awaken.contracts.context_messages import ContextMessage
 from awaken.contracts.errors import UsageError
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.loop_state import CONTEXT_MESSAGES
-from awaken.contracts.messages import Provenance, Role
-from awaken.contracts.permissions import TOOL_GRANTS, WANTED_TOOLS
+from awaken.contracts.messages.context_messages import ContextMessage
+from awaken.contracts.messages.message import Provenance, Role
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.contracts.phases import Phase
-from awaken.contracts.skills import Skill, SkillArgument, SkillContext, SkillUnavailable
+from awaken.contracts.plugins.loop_state import CONTEXT_MESSAGES
+from awaken.contracts.specs.skills import Skill, SkillArgument, SkillContext, SkillUnavailable
+from awaken.contracts.suspension.permissions import TOOL_GRANTS, WANTED_TOOLS
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.permission import PermissionPlugin
-from awaken.extensions.skills import GivenSkills, SkillsPlugin
+from awaken.extensions.skills import SkillsPlugin, StaticSkills
 from awaken.extensions.skills.given import LocalSkills
-from awaken.extensions.skills.state import ACTIVE_SKILLS, FORKS, ActiveSkill, Fork
+from awaken.extensions.skills.state import ACTIVE_SKILLS, FORKS, ActiveSkill, SkillFork
 from awaken.testing import ScriptedModel, ToolCalls
 
 WHO = (SkillArgument(name="who", required=True),)
@@ -77,7 +77,7 @@ class World:
     """One agent with skills, played to its end."""
 
     def __init__(self, *turns: Any, skills: Any = None, **config: Any) -> None:
-        self.plugin = skills or SkillsPlugin(sources=[GivenSkills(GREET, PLAIN, HIDDEN, FORKED)])
+        self.plugin = skills or SkillsPlugin(sources=[StaticSkills(GREET, PLAIN, HIDDEN, FORKED)])
         self.model = ScriptedModel([*turns, "done"])
         self.helper = ScriptedModel(["the helper's answer"] * 3)
         self.watcher = Watcher()
@@ -203,7 +203,7 @@ def test_what_a_model_put_into_a_skill_is_not_the_systems_word() -> None:
 
 
 def test_what_a_server_says_of_its_skills_is_not_the_systems_word() -> None:
-    sources = [GivenSkills(PLAIN), Server()]
+    sources = [StaticSkills(PLAIN), Server()]
     world = World(skills=SkillsPlugin(sources=sources))
     world.play()
     (request,) = world.model.requests
@@ -359,7 +359,7 @@ ALL_BUT_READ = {"rules": [{"tool": "Read", "behavior": "ask"}], "default_behavio
 )
 def test_a_forked_skill_runs_with_a_delegate_only(agent: str | None, told: str) -> None:
     skill = Skill(name="forked", description="d", body="b", context=SkillContext.FORK, agent=agent)
-    world = World(take("forked"), skills=SkillsPlugin(sources=[GivenSkills(skill)]))
+    world = World(take("forked"), skills=SkillsPlugin(sources=[StaticSkills(skill)]))
     world.play()
     assert "[unsupported_operation]" in str(world.results[0])
     assert told in str(world.results[0])
@@ -481,7 +481,7 @@ def test_a_server_that_fails_gives_a_typed_error_and_the_run_goes_on() -> None:
 def test_at_most_sixteen_skills_are_active_in_a_run() -> None:
     many = [Skill(name=f"s{i:02}", description="d", body="b") for i in range(17)]
     turns = [take(skill.name) for skill in many]
-    world = World(*turns, skills=SkillsPlugin(sources=[GivenSkills(*many)]))
+    world = World(*turns, skills=SkillsPlugin(sources=[StaticSkills(*many)]))
     world.model = ScriptedModel(
         [*turns[:15], ToolCalls([("skill", {"skill": "s15"})]), turns[16], "done"]
     )
@@ -499,7 +499,7 @@ async def _many_rounds(world: World) -> None:
 def test_the_next_run_begins_without_active_skills() -> None:
     async def scenario() -> ScriptedModel:
         model = ScriptedModel([take("plain"), "done", "again"])
-        plugin = SkillsPlugin(sources=[GivenSkills(PLAIN)])
+        plugin = SkillsPlugin(sources=[StaticSkills(PLAIN)])
         async with AgentRuntime([Agent("a", model=model, plugins=[plugin])]) as runtime:
             await runtime.run("a", "hi", thread_id="t")
             await runtime.run("a", "hi again", thread_id="t")
@@ -512,7 +512,7 @@ def test_the_next_run_begins_without_active_skills() -> None:
 
 def test_after_a_handoff_an_agent_that_may_not_have_a_skill_neither_sees_nor_uses_it() -> None:
     async def scenario() -> tuple[ScriptedModel, Watcher]:
-        plugin = SkillsPlugin(sources=[GivenSkills(GREET, PLAIN)])
+        plugin = SkillsPlugin(sources=[StaticSkills(GREET, PLAIN)])
         watcher = Watcher()
         transfer = ToolCalls([("transfer_to_agent", {"agent_id": "b"})])
         both = ToolCalls(
@@ -553,6 +553,6 @@ def test_a_skill_without_instructions_cannot_be_taken_up(tmp_path: Path) -> None
 
 def test_an_update_that_comes_back_from_the_journal_is_the_same_as_before() -> None:
     skill = ActiveSkill(name="a", text="t", content_hash="h", allowed_tools=("Read",))
-    fork = Fork(call_id="c", agent_id="helper", prompt="p")
+    fork = SkillFork(call_id="c", agent_id="helper", prompt="p")
     assert ACTIVE_SKILLS.applied({}, msgspec.to_builtins(skill)) == {"a": skill}
     assert FORKS.applied({}, msgspec.to_builtins(fork)) == {"c": fork}

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.bus import Signal
-from awaken.contracts.dispatch import RunDispatch
-from awaken.contracts.outbox import AbortRemote, Order
-from awaken.contracts.queries import LIMIT_MAX, DispatchQuery
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import OutboxEntry, Store
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.bus import Signal
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.outbox import AbortRemote, Order
+from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery
+from awaken.contracts.storage.store import OutboxEntry, Store
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.mailbox import Mailbox
 from awaken.mailbox.order_handlers import OrderHandlers
 from awaken.mailbox.relay import Relay
-from awaken.runtime.orders import entry_of
+from awaken.runtime.outbox import entry_of
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sql.session import Moment
 from awaken.stores.sqlite import SqliteStore

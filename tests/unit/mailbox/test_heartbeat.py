@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.dispatch import Claim, LeaseNews
 from awaken.contracts.errors import StoreUnavailable
+from awaken.contracts.storage.dispatch import Claim, LeaseNews
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.heartbeat import Heartbeat
-from awaken.runtime.leases import Lease
-from awaken.runtime.system import SystemClock
+from awaken.runtime.journal.leases import Lease
+from awaken.runtime.primitives.system import SystemClock
 from awaken.testing import SequentialIds
 
 WAIT_S = 10
@@ -365,7 +365,7 @@ def test_a_process_ends_although_its_heartbeat_was_never_closed() -> None:
 import asyncio
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.heartbeat import Heartbeat
-from awaken.runtime.system import SystemClock, Uuid7Source
+from awaken.runtime.primitives.system import SystemClock, Uuid7Source
 
 async def main():
     beats = Heartbeat(None, SystemClock(), Uuid7Source(), MailboxConfig(), "w")

@@ -6,26 +6,26 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.bus import SignalKind
-from awaken.contracts.dispatch import DispatchStatus, InputMode
 from awaken.contracts.errors import CorruptRecord, InvalidInput, StoreUnavailable, UnknownAgent
 from awaken.contracts.identity import RunMode, RunOrigin
-from awaken.contracts.inbox import AgentMessage, PlainMessages, TaskEnded
-from awaken.contracts.messages import SenderKind, Visibility, user
-from awaken.contracts.outbox import AbortRemote, Letter
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.storage import OutboxEntry
-from awaken.contracts.threads import Thread
+from awaken.contracts.messages.inbox import AgentMessage, PlainMessages, TaskEnded
+from awaken.contracts.messages.message import SenderKind, Visibility, user
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.bus import SignalKind
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode
+from awaken.contracts.storage.outbox import AbortRemote, ThreadMessage
+from awaken.contracts.storage.store import OutboxEntry
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.relay import AT_ONCE, PAGE
 
 HOUR_MS = 60 * 60 * 1000
 
 
-def letter(thread_id: str, text: str = "hi", **fields: Any) -> Letter:
+def letter(thread_id: str, text: str = "hi", **fields: Any) -> ThreadMessage:
     written = AgentMessage(content=text, agent_id="writer", thread_id="owner", run_id="r")
     known = {"agent_id": "reader", "payload": written}
-    return Letter(thread_id=thread_id, **(known | fields))
+    return ThreadMessage(thread_id=thread_id, **(known | fields))
 
 
 def abort(number: int = 0) -> AbortRemote:
@@ -50,7 +50,7 @@ def test_a_letter_becomes_one_steering_dispatch_that_workers_hear_of(worlds: Any
             await node.bus.open()
             await world.store.save_thread(Thread(id="@ann:there", tenant_id="ann"))
             ended = TaskEnded(task_id="task-1", status="completed", result=42)
-            sent = Letter(thread_id="@ann:there", tenant_id="ann", payload=ended)
+            sent = ThreadMessage(thread_id="@ann:there", tenant_id="ann", payload=ended)
             (entry_id,) = await world.give(sent)
             await node.relay.relay_once()
             (sent_on,) = await world.dispatches()
@@ -79,7 +79,7 @@ def test_messages_of_one_letter_have_ids_of_their_own(worlds: Any) -> None:
     async def scenario() -> None:
         async with worlds() as world:
             plain = PlainMessages(messages=(user("one"), user("two"), user("three")))
-            given = Letter(thread_id="t", agent_id="reader", payload=plain)
+            given = ThreadMessage(thread_id="t", agent_id="reader", payload=plain)
             (entry_id,) = await world.give(given)
             await world.node().relay.relay_once()
             (sent,) = await world.dispatches()
@@ -127,7 +127,7 @@ def test_a_letter_to_a_thread_of_another_tenant_is_given_up_at_once(worlds: Any)
 def test_a_letter_that_cannot_be_read_is_given_up_at_once(worlds: Any, payload: Any) -> None:
     async def scenario() -> None:
         async with worlds() as world:
-            await world.give(Letter(thread_id="t", agent_id="reader", payload=payload))
+            await world.give(ThreadMessage(thread_id="t", agent_id="reader", payload=payload))
             await world.node().relay.relay_once()
             (dead,) = await world.dead()
             assert (dead.attempts, (dead.error or "")[:12]) == (1, "InvalidInput")

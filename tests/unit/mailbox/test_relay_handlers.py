@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.dispatch import DispatchStatus
 from awaken.contracts.errors import InvalidInput, RecordNotFound
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus, TicketStatus
-from awaken.contracts.outbox import AbortRemote, Letter, ReportToParent, StopChildren
-from awaken.contracts.queries import LIMIT_MAX
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.suspension import Suspension
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.dispatch import DispatchStatus
+from awaken.contracts.storage.outbox import AbortRemote, ReportToParent, StopChildren, ThreadMessage
+from awaken.contracts.storage.queries import LIMIT_MAX
+from awaken.contracts.suspension.tickets import Suspension
 from awaken.contracts.tasks import TaskFate, TaskInfo
-from awaken.contracts.threads import Thread
 from awaken.mailbox.order_handlers import OrderHandlers
 from awaken.mailbox.relay import Relay
 from awaken.testing.store_conformance.writing import (
@@ -284,7 +284,7 @@ def test_an_order_that_was_given_up_is_carried_out_when_it_is_tried_again(worlds
             node = world.node()
             payload = {"kind": "agent_message", "content": "hi", "agent_id": "a"}
             payload |= {"thread_id": "owner", "run_id": "r"}
-            (entry_id,) = await world.give(Letter(thread_id="late", payload=payload))
+            (entry_id,) = await world.give(ThreadMessage(thread_id="late", payload=payload))
             await node.relay.relay_once()
             assert [it.entry_id for it in await node.mailbox.dead_orders("owner")] == [entry_id]
             assert await node.mailbox.dead_orders("late") == ()
@@ -317,7 +317,9 @@ def test_however_many_orders_were_given_up_each_can_be_found(worlds: Any) -> Non
         async with worlds() as world:
             node = world.node()
             count = 2 * LIMIT_MAX + 1
-            ids = await world.give(*(Letter(thread_id="t", payload=None) for _ in range(count)))
+            ids = await world.give(
+                *(ThreadMessage(thread_id="t", payload=None) for _ in range(count))
+            )
             while await world.due():
                 await node.relay.relay_once()
             assert [it.entry_id for it in await node.mailbox.dead_orders()] == ids
@@ -329,9 +331,9 @@ def test_however_many_orders_were_given_up_each_can_be_found(worlds: Any) -> Non
 # --- letters for one run, and letters that are never refused ---
 
 
-def _ended(task_id: str) -> Letter:
+def _ended(task_id: str) -> ThreadMessage:
     payload = {"kind": "ended", "task_id": task_id, "status": "completed"}
-    return Letter(thread_id="up", payload=payload)
+    return ThreadMessage(thread_id="up", payload=payload)
 
 
 def test_the_end_of_a_task_is_told_to_a_thread_whose_queue_is_full(worlds: Any) -> None:
@@ -340,7 +342,9 @@ def test_the_end_of_a_task_is_told_to_a_thread_whose_queue_is_full(worlds: Any) 
             node = world.node()
             await a_parent(world)
             news = {"kind": "custom", "task_id": "t", "event_type": "progress"}
-            await world.give(_ended("one"), _ended("two"), Letter(thread_id="up", payload=news))
+            await world.give(
+                _ended("one"), _ended("two"), ThreadMessage(thread_id="up", payload=news)
+            )
             await node.relay.relay_once()
             assert len(await world.dispatches("up")) == 2
             world.clock.advance(60_000)
@@ -355,7 +359,7 @@ def test_a_letter_for_one_run_goes_on_with_that_run_only(worlds: Any) -> None:
             node = world.node()
             await a_parent(world)
             await a_child(world, "child")
-            letter = Letter(
+            letter = ThreadMessage(
                 thread_id="child",
                 run_id="child",
                 payload={

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from awaken.contracts.errors import StoreUnavailable
-from awaken.contracts.inbox import PlainMessages
-from awaken.contracts.messages import user
-from awaken.contracts.outbox import AbortRemote, Letter
+from awaken.contracts.messages.inbox import PlainMessages
+from awaken.contracts.messages.message import user
+from awaken.contracts.storage.outbox import AbortRemote, ThreadMessage
 from awaken.mailbox.relay import AT_ONCE, PAGE, Relay
 
 HOUR_MS = 60 * 60 * 1000
 
 
-def letter(thread_id: str) -> Letter:
+def letter(thread_id: str) -> ThreadMessage:
     plain = PlainMessages(messages=(user("hi"),))
-    return Letter(thread_id=thread_id, agent_id="reader", payload=plain)
+    return ThreadMessage(thread_id=thread_id, agent_id="reader", payload=plain)
 
 
 def abort(number: int) -> AbortRemote:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from awaken.patterns import Call, PatternError, call_of, parse_pattern
+from awaken.patterns import PatternCall, PatternError, call_of, parse_pattern
 
 SIZE = 100 * 1024
 HOSTILE = [
@@ -28,13 +28,13 @@ REFUSED = [
 
 
 @pytest.fixture(scope="module")
-def calls() -> list[Call]:
+def calls() -> list[PatternCall]:
     texts = ["a" * SIZE, "ab" * (SIZE // 2), "é€ab1 " * (SIZE // 9), "a" * (SIZE - 1) + "!"]
     return [call_of("T", {"c": text}) for text in texts]
 
 
 @pytest.mark.parametrize("source", HOSTILE)
-def test_a_hostile_expression_is_decided(source: str, calls: list[Call]) -> None:
+def test_a_hostile_expression_is_decided(source: str, calls: list[PatternCall]) -> None:
     value = source.replace("\\", "\\\\")
     for operator in ("=~", "!=~"):
         pattern = parse_pattern(f'T(c {operator} "{value}")')
@@ -55,7 +55,7 @@ def test_a_hostile_name_of_tools_is_refused_or_asked_about_any_tool(source: str)
 
 
 @pytest.mark.parametrize("source", GLOBS)
-def test_a_hostile_glob_is_decided(source: str, calls: list[Call]) -> None:
+def test_a_hostile_glob_is_decided(source: str, calls: list[PatternCall]) -> None:
     for text in (f'T(c ~ "{source}")', f"T({source})"):
         pattern = parse_pattern(text)
         for call in calls:

@@ -7,9 +7,16 @@ import re2
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from awaken.contracts.permissions import ToolBehavior
+from awaken.contracts.suspension.permissions import ToolBehavior
 from awaken.extensions.permission.rules import Rule, RuleSet, decide
-from awaken.patterns import Call, PatternError, PatternIndex, call_of, compiled_regex, parse_pattern
+from awaken.patterns import (
+    PatternCall,
+    PatternError,
+    PatternIndex,
+    call_of,
+    compiled_regex,
+    parse_pattern,
+)
 
 EXPRESSIONS = [
     *(r"push", r"^push", r"push$", r"\Apush\z", r"\bpush\b", r"\Bush", r"(?i)PUSH", r"(?-i)Push"),
@@ -85,7 +92,7 @@ class Both:
         self.patterns = [parse_pattern(text) for text in texts]
         self.index = PatternIndex([(it, place) for place, it in enumerate(self.patterns)])
 
-    def assert_same(self, call: Call) -> None:
+    def assert_same(self, call: PatternCall) -> None:
         may, must = self.index.may_match(call), self.index.must_match(call)
         assert may == [place for place, it in enumerate(self.patterns) if it.may_match(call)]
         assert must == [place for place, it in enumerate(self.patterns) if it.must_match(call)]

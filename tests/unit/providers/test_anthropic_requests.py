@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from awaken.contracts.content import (
+from awaken.contracts.errors import InvalidSpec
+from awaken.contracts.messages.content import (
     Audio,
     Base64Source,
     Document,
@@ -18,16 +19,15 @@ from awaken.contracts.content import (
     UrlSource,
     Video,
 )
-from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.inference import (
+from awaken.contracts.messages.message import ToolCall, assistant, system, tool_answer, user
+from awaken.contracts.models.errors import InvalidRequest
+from awaken.contracts.models.inference import (
     Effort,
     EffortBudget,
     InferenceOverride,
     InferenceRequest,
     ModelTool,
 )
-from awaken.contracts.messages import ToolCall, assistant, system, tool_answer, user
-from awaken.contracts.model_errors import InvalidRequest
 from awaken.contracts.secrets import RedactedString
 from awaken.providers.anthropic.codec import AnthropicCodec
 

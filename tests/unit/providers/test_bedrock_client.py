@@ -14,20 +14,10 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from tests.unit.providers.test_bedrock_frames import framed, text_header
 
-from awaken.contracts.deltas import TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.inference import (
-    BlockStop,
-    InferenceRequest,
-    ModelClient,
-    ModelEvent,
-    Stop,
-    StopReason,
-    TokenUsage,
-    UsageReport,
-)
-from awaken.contracts.messages import user
-from awaken.contracts.model_errors import (
+from awaken.contracts.messages.deltas import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.messages.message import user
+from awaken.contracts.models.errors import (
     AnswerTooLarge,
     ContextOverflow,
     MalformedAnswer,
@@ -40,7 +30,17 @@ from awaken.contracts.model_errors import (
     TransportFailed,
     Unauthorized,
 )
-from awaken.contracts.models import ProviderSpec
+from awaken.contracts.models.inference import (
+    BlockStop,
+    InferenceRequest,
+    ModelClient,
+    ModelEvent,
+    Stop,
+    StopReason,
+    TokenUsage,
+    UsageReport,
+)
+from awaken.contracts.models.model_specs import ProviderSpec
 from awaken.contracts.secrets import RedactedString
 from awaken.outbound.pool import HttpPool
 from awaken.providers.bedrock import BedrockClient
@@ -455,9 +455,9 @@ def test_without_botocore_the_error_names_the_extra() -> None:
     code = (
         "import asyncio, sys\n"
         "sys.modules['botocore'] = None\n"
-        "from awaken.contracts.inference import InferenceRequest\n"
-        "from awaken.contracts.models import ProviderSpec\n"
-        "from awaken.contracts.model_errors import Unauthorized\n"
+        "from awaken.contracts.models.inference import InferenceRequest\n"
+        "from awaken.contracts.models.model_specs import ProviderSpec\n"
+        "from awaken.contracts.models.errors import Unauthorized\n"
         "from awaken.providers.bedrock import BedrockClient\n"
         "from awaken.outbound.pool import HttpPool\n"
         "spec = ProviderSpec(id='a', adapter='bedrock', adapter_options={'region': 'us-east-1'})\n"

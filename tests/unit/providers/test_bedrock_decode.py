@@ -3,17 +3,8 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import (
-    BlockStop,
-    ModelEvent,
-    Stop,
-    StopReason,
-    ThinkingSignature,
-    TokenUsage,
-    UsageReport,
-)
-from awaken.contracts.model_errors import (
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.models.errors import (
     AnswerTooLarge,
     ContentFiltered,
     ContextOverflow,
@@ -25,29 +16,38 @@ from awaken.contracts.model_errors import (
     RateLimited,
     StreamInterrupted,
 )
+from awaken.contracts.models.inference import (
+    BlockStop,
+    ModelEvent,
+    Stop,
+    StopReason,
+    ThinkingSignature,
+    TokenUsage,
+    UsageReport,
+)
 from awaken.providers.bedrock.decode import ConverseDecoder, reported
-from awaken.providers.bedrock.frames import Frame
+from awaken.providers.bedrock.frames import BedrockFrame
 
 
-def event(kind: str, **fields: Any) -> Frame:
+def event(kind: str, **fields: Any) -> BedrockFrame:
     headers = {":message-type": "event", ":event-type": kind, ":content-type": "application/json"}
-    return Frame(headers=headers, payload=json.dumps({"p": "abcdef", **fields}).encode())
+    return BedrockFrame(headers=headers, payload=json.dumps({"p": "abcdef", **fields}).encode())
 
 
-def delta(index: int, **fields: Any) -> Frame:
+def delta(index: int, **fields: Any) -> BedrockFrame:
     return event("contentBlockDelta", contentBlockIndex=index, delta=fields)
 
 
-def call(index: int, call_id: str, name: str, **fields: Any) -> Frame:
+def call(index: int, call_id: str, name: str, **fields: Any) -> BedrockFrame:
     use = {"toolUseId": call_id, "name": name, **fields}
     return event("contentBlockStart", contentBlockIndex=index, start={"toolUse": use})
 
 
-def ended(index: int) -> Frame:
+def ended(index: int) -> BedrockFrame:
     return event("contentBlockStop", contentBlockIndex=index)
 
 
-def stopped(reason: str = "end_turn") -> Frame:
+def stopped(reason: str = "end_turn") -> BedrockFrame:
     return event("messageStop", stopReason=reason)
 
 
@@ -56,7 +56,7 @@ BEGIN = event("messageStart", role="assistant")
 REPORT = UsageReport(usage=TokenUsage(prompt_tokens=5, completion_tokens=7, total_tokens=12))
 
 
-def read(*frames: Frame) -> list[ModelEvent]:
+def read(*frames: BedrockFrame) -> list[ModelEvent]:
     decoder = ConverseDecoder()
     events = [made for frame in frames for made in decoder.take(frame)]
     return [*events, *decoder.end()]
@@ -223,14 +223,14 @@ def test_what_the_vendor_runs_or_adds_is_passed_over() -> None:
 )
 def test_an_exception_in_the_stream_is_the_error_it_names(kind, message, error) -> None:
     headers = {":message-type": "exception", ":exception-type": kind}
-    frame = Frame(headers=headers, payload=json.dumps({"message": message}).encode())
+    frame = BedrockFrame(headers=headers, payload=json.dumps({"message": message}).encode())
     with pytest.raises(error, match=message):
         read(BEGIN, delta(0, text="x"), frame)
 
 
 def test_an_error_of_the_stream_itself_is_told_by_its_headers() -> None:
     headers = {":message-type": "error", ":error-code": "InternalServerException"}
-    frame = Frame(headers={**headers, ":error-message": "it broke"}, payload=b"")
+    frame = BedrockFrame(headers={**headers, ":error-message": "it broke"}, payload=b"")
     with pytest.raises(ProviderFailed, match="it broke"):
         read(BEGIN, frame)
 
@@ -255,7 +255,7 @@ def test_what_is_not_the_protocol_is_malformed() -> None:
         b'{"delta":{"toolUse":{"input":"{}"}},"contentBlockIndex":9}',
     ]
     for payload in bad:
-        frame = Frame(headers={":event-type": "contentBlockDelta"}, payload=payload)
+        frame = BedrockFrame(headers={":event-type": "contentBlockDelta"}, payload=payload)
         with pytest.raises(MalformedAnswer):
             read(BEGIN, frame)
     with pytest.raises(MalformedAnswer):

@@ -5,7 +5,7 @@ import botocore.session
 import pytest
 from botocore.validate import ParamValidator
 
-from awaken.contracts.content import (
+from awaken.contracts.messages.content import (
     Audio,
     Base64Source,
     Document,
@@ -17,15 +17,22 @@ from awaken.contracts.content import (
     UrlSource,
     Video,
 )
-from awaken.contracts.inference import (
+from awaken.contracts.messages.message import (
+    Message,
+    ToolCall,
+    assistant,
+    system,
+    tool_answer,
+    user,
+)
+from awaken.contracts.models.errors import InvalidRequest
+from awaken.contracts.models.inference import (
     Effort,
     EffortBudget,
     InferenceOverride,
     InferenceRequest,
     ModelTool,
 )
-from awaken.contracts.messages import Message, ToolCall, assistant, system, tool_answer, user
-from awaken.contracts.model_errors import InvalidRequest
 from awaken.providers.bedrock.encode import ConverseEncoder
 
 CLAUDE = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"

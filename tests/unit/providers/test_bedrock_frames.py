@@ -6,7 +6,7 @@ from botocore.eventstream import EventStreamBuffer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contracts.model_errors import AnswerTooLarge, MalformedAnswer, StreamInterrupted
+from awaken.contracts.models.errors import AnswerTooLarge, MalformedAnswer, StreamInterrupted
 from awaken.providers.bedrock.frames import FrameDecoder
 
 

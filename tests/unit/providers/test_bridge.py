@@ -24,11 +24,19 @@ from pydantic_ai.models.test import TestModel as LibraryTestModel
 from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.usage import RequestUsage
 
-from awaken.contracts import model_errors as ours
-from awaken.contracts.content import Base64Source, Image, Text, Thinking, UrlSource
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.inference import (
+from awaken.contracts.messages.content import Base64Source, Image, Text, Thinking, UrlSource
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.messages.message import (
+    Message,
+    ToolCall,
+    assistant,
+    system,
+    tool_answer,
+    user,
+)
+from awaken.contracts.models import errors as ours
+from awaken.contracts.models.inference import (
     BlockStop,
     Effort,
     EffortBudget,
@@ -43,8 +51,7 @@ from awaken.contracts.inference import (
     UsageReport,
     VendorAnswer,
 )
-from awaken.contracts.messages import Message, ToolCall, assistant, system, tool_answer, user
-from awaken.contracts.models import ProviderSpec
+from awaken.contracts.models.model_specs import ProviderSpec
 from awaken.contracts.secrets import RedactedString
 from awaken.providers.bridge import BridgeClient
 from awaken.providers.bridge import answer as answer_module

@@ -5,17 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import (
-    BlockStop,
-    CallSignature,
-    Stop,
-    StopReason,
-    ThinkingSignature,
-    TokenUsage,
-    UsageReport,
-)
-from awaken.contracts.model_errors import (
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.models.errors import (
     AnswerTooLarge,
     ContentFiltered,
     InvalidRequest,
@@ -25,6 +16,15 @@ from awaken.contracts.model_errors import (
     ProviderFailed,
     RateLimited,
     StreamInterrupted,
+)
+from awaken.contracts.models.inference import (
+    BlockStop,
+    CallSignature,
+    Stop,
+    StopReason,
+    ThinkingSignature,
+    TokenUsage,
+    UsageReport,
 )
 from awaken.outbound.sse import SseDecoder
 from awaken.providers.gemini.codec import GeminiCodec

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.model_errors import (
+from awaken.contracts.models.errors import (
     ContextOverflow,
     InvalidRequest,
     ModelError,

@@ -4,16 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import (
-    ModelEvent,
-    Stop,
-    StopReason,
-    ThinkingSignature,
-    TokenUsage,
-    UsageReport,
-)
-from awaken.contracts.model_errors import (
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.models.errors import (
     AnswerTooLarge,
     ContentFiltered,
     ContextOverflow,
@@ -25,6 +17,14 @@ from awaken.contracts.model_errors import (
     RateLimited,
     StreamInterrupted,
     Unauthorized,
+)
+from awaken.contracts.models.inference import (
+    ModelEvent,
+    Stop,
+    StopReason,
+    ThinkingSignature,
+    TokenUsage,
+    UsageReport,
 )
 from awaken.outbound.sse import SseDecoder
 from awaken.providers.openai_chat.codec import OpenAiChatCodec

@@ -4,20 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from awaken.contracts.content import Text, Thinking
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import (
-    BlockStop,
-    InferenceRequest,
-    ModelEvent,
-    Stop,
-    StopReason,
-    ThinkingSignature,
-    TokenUsage,
-    UsageReport,
-)
-from awaken.contracts.messages import ToolCall, assistant
-from awaken.contracts.model_errors import (
+from awaken.contracts.messages.content import Text, Thinking
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.messages.message import ToolCall, assistant
+from awaken.contracts.models.errors import (
     AnswerTooLarge,
     ContentFiltered,
     ContextOverflow,
@@ -27,6 +17,16 @@ from awaken.contracts.model_errors import (
     ProviderFailed,
     RateLimited,
     StreamInterrupted,
+)
+from awaken.contracts.models.inference import (
+    BlockStop,
+    InferenceRequest,
+    ModelEvent,
+    Stop,
+    StopReason,
+    ThinkingSignature,
+    TokenUsage,
+    UsageReport,
 )
 from awaken.outbound.sse import SseDecoder
 from awaken.providers.openai_responses.codec import OpenAiResponsesCodec

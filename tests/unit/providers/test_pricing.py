@@ -7,8 +7,8 @@ from typing import Any
 import genai_prices
 import pytest
 
-from awaken.contracts.inference import TokenUsage
-from awaken.contracts.models import ModelPrices, ModelSpec
+from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.models.model_specs import ModelPrices, ModelSpec
 from awaken.providers.pricing import KnownPrices
 from awaken.testing.fakes import FakeClock
 

@@ -5,9 +5,14 @@ import re
 import pytest
 
 from awaken.bootstrap.known_providers import KNOWN_PROVIDERS
-from awaken.contracts.inference import Effort, EffortBudget, InferenceRequest, ThinkingSignature
-from awaken.contracts.messages import ToolCall, assistant, tool_answer, user
-from awaken.contracts.model_errors import InvalidRequest
+from awaken.contracts.messages.message import ToolCall, assistant, tool_answer, user
+from awaken.contracts.models.errors import InvalidRequest
+from awaken.contracts.models.inference import (
+    Effort,
+    EffortBudget,
+    InferenceRequest,
+    ThinkingSignature,
+)
 from awaken.providers.anthropic.codec import AnthropicCodec
 from awaken.providers.gemini.codec import GeminiCodec
 from awaken.providers.http.call_ids import call_ids

@@ -5,18 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from awaken.contracts.content import Image, UrlSource
-from awaken.contracts.deltas import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import (
-    InferenceRequest,
-    ModelClient,
-    ModelEvent,
-    ModelTool,
-    Stop,
-    StopReason,
-    UsageReport,
-)
-from awaken.contracts.messages import (
+from awaken.contracts.messages.content import Image, UrlSource
+from awaken.contracts.messages.deltas import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.messages.message import (
     Message,
     ToolCall,
     Visibility,
@@ -24,6 +15,15 @@ from awaken.contracts.messages import (
     system,
     tool_answer,
     user,
+)
+from awaken.contracts.models.inference import (
+    InferenceRequest,
+    ModelClient,
+    ModelEvent,
+    ModelTool,
+    Stop,
+    StopReason,
+    UsageReport,
 )
 from awaken.providers.scripted import OPENUI_TEXT, ScriptedProvider
 

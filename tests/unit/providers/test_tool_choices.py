@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.inference import Effort, InferenceOverride, InferenceRequest, ModelTool
-from awaken.contracts.messages import user
+from awaken.contracts.messages.message import user
+from awaken.contracts.models.inference import Effort, InferenceOverride, InferenceRequest, ModelTool
 from awaken.providers.anthropic.codec import AnthropicCodec
 from awaken.providers.bedrock.encode import ConverseEncoder
 from awaken.providers.gemini.codec import GeminiCodec

@@ -5,9 +5,17 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from awaken.contracts.context_state import CompactionMark
-from awaken.contracts.messages import Message, Role, ToolCall, assistant, system, tool_answer, user
-from awaken.contracts.models import ModelSpec
+from awaken.contracts.messages.message import (
+    Message,
+    Role,
+    ToolCall,
+    assistant,
+    system,
+    tool_answer,
+    user,
+)
+from awaken.contracts.models.model_specs import ModelSpec
+from awaken.contracts.state.context_state import CompactionMark
 from awaken.runtime.context.compaction import CompactionPlan
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.runtime.cancellation import CancellationToken
+from awaken.runtime.primitives.cancellation import CancellationToken
 
 
 def test_a_token_is_cancelled_once_and_keeps_its_first_cause() -> None:

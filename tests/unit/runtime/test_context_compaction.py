@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contracts.context_state import (
+from awaken.contracts.errors import KeyCodecError
+from awaken.contracts.lifecycle import TicketStatus
+from awaken.contracts.messages.message import Message, Role, Visibility, assistant, system, user
+from awaken.contracts.models.inference import CompactionMode, ContextWindowPolicy
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.state.context_state import (
     CONTEXT_STATE,
     MARKS_KEPT,
     CompactionConfig,
@@ -20,12 +25,7 @@ from awaken.contracts.context_state import (
     Obligation,
     ObligationKind,
 )
-from awaken.contracts.errors import KeyCodecError
-from awaken.contracts.inference import CompactionMode, ContextWindowPolicy
-from awaken.contracts.lifecycle import TicketStatus
-from awaken.contracts.messages import Message, Role, Visibility, assistant, system, user
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.suspension import Suspension, Ticket
+from awaken.contracts.suspension.tickets import Suspension, Ticket
 from awaken.contracts.tool_results import ToolResult
 from awaken.runtime.context.compaction import (
     OBLIGATIONS_KEPT,
@@ -40,8 +40,8 @@ from awaken.runtime.context.compaction import (
 )
 from awaken.runtime.context.effective import effective
 from awaken.runtime.context.estimate import estimate_message_tokens, estimate_tokens
-from awaken.runtime.tool_calls.recalled import OUTCOME_UNKNOWN
-from awaken.runtime.tool_calls.results import shown_text
+from awaken.runtime.tools.recalled import OUTCOME_UNKNOWN
+from awaken.runtime.tools.results import shown_text
 
 from .context_samples import answer, calls, mark, numbered, plan, talk, transcripts, unpaired
 

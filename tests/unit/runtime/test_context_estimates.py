@@ -2,9 +2,9 @@
 
 import pytest
 
-from awaken.contracts.content import Image, Text, Thinking, UrlSource
-from awaken.contracts.inference import ModelTool
-from awaken.contracts.messages import Message, Role, user
+from awaken.contracts.messages.content import Image, Text, Thinking, UrlSource
+from awaken.contracts.messages.message import Message, Role, user
+from awaken.contracts.models.inference import ModelTool
 from awaken.runtime.context.estimate import (
     estimate_message_tokens,
     estimate_tokens,

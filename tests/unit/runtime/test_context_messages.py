@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from awaken import PluginRegistrar, StateCommand
-from awaken.contracts.context_messages import ContextMessage, ContextTarget, emit_once
-from awaken.contracts.inference import InferenceRequest
-from awaken.contracts.loop_state import ADD_CONTEXT_MESSAGE
-from awaken.contracts.messages import Role, Visibility, as_blocks, user
+from awaken.contracts.messages.context_messages import ContextMessage, ContextTarget, emit_once
+from awaken.contracts.messages.message import Role, Visibility, as_blocks, user
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import PhaseContext
+from awaken.contracts.plugins.loop_state import ADD_CONTEXT_MESSAGE
+from awaken.contracts.plugins.plugin import PhaseContext
+from awaken.runtime.inference.request import build_request
 from awaken.runtime.phases.commands import submit
-from awaken.runtime.request import build_request
 from awaken.runtime.run import Run
 from awaken.testing.scripted_model import ScriptedModel, ToolCalls
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contracts.context_state import CONTEXT_STATE
-from awaken.contracts.inference import ContextWindowPolicy
-from awaken.contracts.messages import Message, Role, assistant, system, user
-from awaken.contracts.transcript import Transcript
+from awaken.contracts.messages.message import Message, Role, assistant, system, user
+from awaken.contracts.messages.transcript import Transcript
+from awaken.contracts.models.inference import ContextWindowPolicy
+from awaken.contracts.state.context_state import CONTEXT_STATE
 from awaken.runtime.context.compaction import summary_message
 from awaken.runtime.context.estimate import estimate_tokens
 from awaken.runtime.context.window import ContextWindow, Frame

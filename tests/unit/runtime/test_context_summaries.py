@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.context_state import CompactionConfig
-from awaken.contracts.inference import InferenceOverride, StopReason, TokenUsage
-from awaken.contracts.model_errors import Overloaded
+from awaken.contracts.models.errors import Overloaded
+from awaken.contracts.models.inference import InferenceOverride, StopReason, TokenUsage
+from awaken.contracts.state.context_state import CompactionConfig
 from awaken.runtime.context.summaries import (
     FINISHED_MAX,
     SUMMARY_CHARS_MAX,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contracts.content import Image, Text, UrlSource
-from awaken.contracts.messages import Message, Role, assistant, tool_answer, user
+from awaken.contracts.messages.content import Image, Text, UrlSource
+from awaken.contracts.messages.message import Message, Role, assistant, tool_answer, user
 from awaken.runtime.context.estimate import estimate_message_tokens
 from awaken.runtime.context.truncation import (
     PREVIEW_CHARS,

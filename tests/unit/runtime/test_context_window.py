@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contracts.context_state import CONTEXT_STATE, HistoryRestored
-from awaken.contracts.inference import ContextWindowPolicy, ModelTool
-from awaken.contracts.messages import Message, Role, assistant, system, user
-from awaken.contracts.models import ModelSpec
-from awaken.contracts.transcript import Transcript
+from awaken.contracts.messages.message import Message, Role, assistant, system, user
+from awaken.contracts.messages.transcript import Transcript
+from awaken.contracts.models.inference import ContextWindowPolicy, ModelTool
+from awaken.contracts.models.model_specs import ModelSpec
+from awaken.contracts.state.context_state import CONTEXT_STATE, HistoryRestored
 from awaken.runtime.context.compaction import summary_message
 from awaken.runtime.context.estimate import estimate_tokens
 from awaken.runtime.context.window import ContextWindow, Frame, clamped

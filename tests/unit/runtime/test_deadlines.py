@@ -8,8 +8,13 @@ import pytest
 from awaken import ToolContext, tool
 from awaken.contracts.errors import AlreadyDecided, InvalidInput
 from awaken.contracts.lifecycle import TicketStatus
-from awaken.contracts.suspension import DecisionAction, SuspendTicket, Ticket, ToolCallResume
-from awaken.runtime.resume import check_decision
+from awaken.contracts.suspension.tickets import (
+    DecisionAction,
+    SuspendTicket,
+    Ticket,
+    ToolCallResume,
+)
+from awaken.runtime.suspension.resume import check_decision
 from awaken.testing.scripted_model import ToolCalls
 
 from .worlds import runtime_of

@@ -5,16 +5,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import InvalidResume
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus
-from awaken.contracts.messages import Message, user
-from awaken.contracts.runs import RunRecord, RunRequest, Waiting, WaitingReason
-from awaken.contracts.storage import Checkout
-from awaken.contracts.suspension import ToolCallResume
-from awaken.contracts.threads import Thread
-from awaken.contracts.transcript import Transcript
-from awaken.runtime.delivery import Deliver, Drop, End, RecoverFirst, delivery_of
+from awaken.contracts.messages.message import Message, user
+from awaken.contracts.messages.transcript import Transcript
+from awaken.contracts.runs.records import RunRecord, RunRequest, Waiting, WaitingReason
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.contracts.storage.store import Checkout
+from awaken.contracts.suspension.tickets import ToolCallResume
+from awaken.runtime.suspension.dispatch_plan import Deliver, Drop, EndRun, RecoverFirst, delivery_of
 
 DECISION = ("ticket", ToolCallResume(decision_id="1"))
 REQUEST = RunRequest(agent_id="a", messages=(user("hi"),), decisions=(DECISION,))
@@ -117,13 +117,13 @@ def test_a_spent_or_cancelled_dispatch_ends_its_own_run_and_no_other(
 ) -> None:
     spent = dispatch(attempt_count=6, max_attempts=5, last_error="it crashed")
     buried = delivery_of(spent, thread(open_run), None)
-    assert isinstance(buried, End)
+    assert isinstance(buried, EndRun)
     assert isinstance(buried.termination, Failed)
     assert "5 attempts: it crashed" in buried.termination.message
     assert buried.release.status is DispatchStatus.DEAD_LETTER
     assert buried.has_begun is has_begun
     cancelled = delivery_of(dispatch(cancel_cause="user"), thread(open_run), None)
-    assert cancelled == End(Cancelled(cause="user"), Release(), has_begun)
+    assert cancelled == EndRun(Cancelled(cause="user"), Release(), has_begun)
 
 
 SAID = msgspec.structs.replace(user("hi"), id="m")
@@ -143,7 +143,7 @@ def test_input_that_a_waiting_run_has_is_dropped_unless_it_brings_a_cancel(
     assert found == Drop(waiting)
     cancelled = dispatch(request=RunRequest(messages=(SAID,)), cancel_cause="user", **named)
     found = delivery_of(cancelled, thread_with(waiting, SAID), waiting)
-    assert isinstance(found, End)
+    assert isinstance(found, EndRun)
     assert found.has_begun
 
 

@@ -15,17 +15,17 @@ from awaken.contracts.lifecycle import (
     RunStatus,
     Termination,
 )
-from awaken.contracts.loop_state import RUN_LIFECYCLE, CompleteStep, End, RunLifecycle, Wait
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import (
+from awaken.contracts.plugins.loop_state import RUN_LIFECYCLE, CompleteStep, End, RunLifecycle, Wait
+from awaken.contracts.plugins.plugin import (
     Block,
     GateDecision,
     PhaseContext,
     Suspend,
     ToolGateContext,
 )
-from awaken.contracts.runs import WaitingReason
-from awaken.contracts.suspension import SuspendTicket, TicketStatus
+from awaken.contracts.runs.records import WaitingReason
+from awaken.contracts.suspension.tickets import SuspendTicket, TicketStatus
 from awaken.testing import assert_valid_events, assert_valid_transcript
 from awaken.testing.scripted_model import ScriptedModel, ToolCalls
 

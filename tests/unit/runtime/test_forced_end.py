@@ -6,18 +6,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import LeaseLost, VersionConflict
 from awaken.contracts.events import RunFinish, RunStart, StepEnd, ToolCallDone
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, TicketStatus
-from awaken.contracts.loop_state import ACTIVE_AGENT, PENDING_MESSAGES
-from awaken.contracts.messages import MessageMetadata, ToolCall, assistant, tool_answer, user
-from awaken.contracts.runs import RunRecord, RunRequest, Waiting, WaitingReason
-from awaken.contracts.storage import Checkout, Commit, CommitReceipt
-from awaken.contracts.suspension import Ticket
-from awaken.contracts.threads import Thread
-from awaken.runtime.bookmark import Answered, Bookmark, stored_bookmark
-from awaken.runtime.forced_end import Ending, forced_end, never_begun
+from awaken.contracts.messages.message import (
+    MessageMetadata,
+    ToolCall,
+    assistant,
+    tool_answer,
+    user,
+)
+from awaken.contracts.plugins.loop_state import ACTIVE_AGENT, PENDING_MESSAGES
+from awaken.contracts.runs.records import RunRecord, RunRequest, Waiting, WaitingReason
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.contracts.storage.store import Checkout, Commit, CommitReceipt
+from awaken.contracts.suspension.tickets import Ticket
+from awaken.runtime.journal.bookmark import Answered, Bookmark, stored_bookmark
+from awaken.runtime.suspension.forced_end import Ending, forced_end, never_begun
 from awaken.stores.memory import MemoryStore
 from awaken.testing import assert_valid_events, assert_valid_transcript
 from awaken.testing.fakes import SequentialIds

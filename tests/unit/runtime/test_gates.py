@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from awaken import PluginRegistrar
-from awaken.contracts.messages import ToolCall
-from awaken.contracts.plugins import Block, GateDecision, SetResult, Suspend, ToolGateContext
-from awaken.contracts.suspension import SuspendTicket, Suspension
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.plugins.plugin import Block, GateDecision, SetResult, Suspend, ToolGateContext
+from awaken.contracts.suspension.tickets import SuspendTicket, Suspension
 from awaken.contracts.tool_results import ToolResult
 from awaken.runtime.run import Run
-from awaken.runtime.tool_calls.gate import ask_gates
+from awaken.runtime.tools.gate import ask_gates
 
 from .worlds import Made, with_run
 

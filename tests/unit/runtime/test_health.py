@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.model_errors import (
+from awaken.contracts.models.errors import (
     ContentFiltered,
     InvalidRequest,
     ModelError,
@@ -19,15 +19,15 @@ from awaken.contracts.model_errors import (
     StreamInterrupted,
     Unauthorized,
 )
-from awaken.contracts.profile import ProfileEntry
-from awaken.runtime.breaker import (
+from awaken.contracts.state.profile import ProfileEntry
+from awaken.runtime.model_health.breaker import (
     BREAKER_TRANSITIONS,
     Breaker,
     BreakerPolicy,
     BreakerState,
     Heard,
 )
-from awaken.runtime.health import OWNER, REFRESH_MS, ModelHealth
+from awaken.runtime.model_health.health import OWNER, REFRESH_MS, ModelHealth
 from awaken.stores.memory.profiles import MemoryProfileStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock
@@ -347,7 +347,7 @@ class Broken(MemoryProfileStore):
 def test_a_store_that_fails_holds_nobody_up_and_is_told_of(
     is_silent: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("awaken.runtime.health._STORE_S", 0.02)
+    monkeypatch.setattr("awaken.runtime.model_health.health._STORE_S", 0.02)
 
     async def scenario() -> None:
         store = Broken(is_silent)
@@ -386,7 +386,7 @@ class SlowOnce(MemoryProfileStore):
 def test_a_save_that_hangs_does_not_keep_the_next_from_being_saved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("awaken.runtime.health._STORE_S", 0.02)
+    monkeypatch.setattr("awaken.runtime.model_health.health._STORE_S", 0.02)
 
     async def scenario() -> None:
         store = SlowOnce()

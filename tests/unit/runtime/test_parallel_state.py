@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awaken import Agent, AgentRuntime, StateKey, ToolContext, ToolResult, tool
-from awaken.contracts.messages import Role
+from awaken.contracts.messages.message import Role
 from awaken.testing.scripted_model import ScriptedModel, ToolCalls
 
 SUM: StateKey[int, int] = StateKey(

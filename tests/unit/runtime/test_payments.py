@@ -7,13 +7,7 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.budgets import (
-    RUN_LEDGER,
-    THREAD_LEDGER,
-    Amount,
-    Budget,
-    BudgetScope,
-)
+from awaken.contracts.models.budgets import RUN_LEDGER, THREAD_LEDGER, Amount, Budget, BudgetScope
 from awaken.runtime.run import Run
 from awaken.runtime.spending import ledgers
 from awaken.runtime.spending.calls import release, reserve, settle

@@ -17,12 +17,12 @@ from awaken.contracts.errors import (
     UnknownKey,
 )
 from awaken.contracts.lifecycle import NaturalEnd
-from awaken.contracts.messages import ToolCall
+from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import PhaseContext, PhaseHook
-from awaken.contracts.state import EffectSpec, MutationBatch, ScheduledActionSpec, Snapshot
+from awaken.contracts.plugins.plugin import PhaseContext, PhaseHook
+from awaken.contracts.state.keys import EffectSpec, MutationBatch, ScheduledActionSpec, Snapshot
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools import ToolKind
+from awaken.contracts.tools.tool import ToolKind
 from awaken.runtime.phases.commands import EffectReport, submit
 from awaken.runtime.phases.runner import PhaseReport, has_work
 from awaken.runtime.run import Run

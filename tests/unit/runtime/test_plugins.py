@@ -15,15 +15,15 @@ from awaken.contracts.errors import (
     KeyAlreadyRegistered,
 )
 from awaken.contracts.identity import Adapter, RunIdentity, RunMode
-from awaken.contracts.inference import ModelTool, StreamResult
-from awaken.contracts.messages import Message, user
+from awaken.contracts.messages.message import Message, user
+from awaken.contracts.models.inference import ModelTool, StreamResult
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import ConfigSection, PhaseContext, ToolGateContext
-from awaken.contracts.profile import GLOBAL_SCOPE, ProfileKey
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.state import EffectSpec, ScheduledActionSpec, Snapshot
-from awaken.contracts.tools import Tool, ToolKind
-from awaken.runtime.plugin_host.environment import ExecutionEnv
+from awaken.contracts.plugins.plugin import ConfigSection, PhaseContext, ToolGateContext
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.state.keys import EffectSpec, ScheduledActionSpec, Snapshot
+from awaken.contracts.state.profile import GLOBAL_SCOPE, ProfileKey
+from awaken.contracts.tools.tool import Tool, ToolKind
+from awaken.runtime.plugins.environment import ExecutionEnv
 from awaken.runtime.resolution.registries import RegistrySet
 from awaken.runtime.run import Run
 from awaken.testing.scripted_model import ScriptedModel, ToolCalls

@@ -1,8 +1,8 @@
 """A tool's state updates are read back from its journal as what they were."""
 
-from awaken.contracts.permissions import TOOL_GRANTS, WANTED_TOOLS, ToolGrant
+from awaken.contracts.suspension.permissions import TOOL_GRANTS, WANTED_TOOLS, ToolGrant
 from awaken.extensions.guardrails.reviews import WITHHELD, Withheld
-from awaken.runtime.tool_calls.recalled import _update
+from awaken.runtime.tools.recalled import _update
 
 
 def test_an_update_comes_back_as_the_type_that_its_key_declares() -> None:

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awaken import PluginRegistrar, StateCommand, tool
-from awaken.contracts.content import Text
-from awaken.contracts.context_messages import (
+from awaken.contracts.messages.content import Text
+from awaken.contracts.messages.context_messages import (
     ContextMessage,
     ContextTarget,
     conversation_context,
@@ -17,14 +17,16 @@ from awaken.contracts.context_messages import (
     suffix_context,
     system_context,
 )
-from awaken.contracts.inference import (
+from awaken.contracts.messages.message import Message, Role, Visibility, user
+from awaken.contracts.models.inference import (
     ContextWindowPolicy,
     Effort,
     InferenceOverride,
     InferenceRequest,
     ModelTool,
 )
-from awaken.contracts.loop_state import (
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins.loop_state import (
     ADD_CONTEXT_MESSAGE,
     CONTEXT_MESSAGES,
     CONTEXT_THROTTLE,
@@ -38,11 +40,9 @@ from awaken.contracts.loop_state import (
     Throttled,
     UpsertContext,
 )
-from awaken.contracts.messages import Message, Role, Visibility, user
-from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import PhaseContext
+from awaken.contracts.plugins.plugin import PhaseContext
+from awaken.runtime.inference.request import build_request
 from awaken.runtime.phases.commands import submit
-from awaken.runtime.request import build_request
 from awaken.runtime.run import Run
 from awaken.testing.scripted_model import ScriptedModel, ToolCalls
 

@@ -17,10 +17,10 @@ from awaken.contracts.errors import (
     UnknownAgent,
     UnknownReference,
 )
-from awaken.contracts.inference import InferenceOverride
-from awaken.contracts.models import ModelPool, PoolMember, PoolRole, PoolRouting
-from awaken.contracts.plugins import ConfigSection
-from awaken.contracts.specs import ContentMatch, RemoteEndpoint
+from awaken.contracts.models.inference import InferenceOverride
+from awaken.contracts.models.model_specs import ModelPool, PoolMember, PoolRole, PoolRouting
+from awaken.contracts.plugins.plugin import ConfigSection
+from awaken.contracts.specs.agents import ContentMatch, RemoteEndpoint
 from awaken.runtime.resolution.models import ModelRoute
 from awaken.runtime.resolution.registries import AgentSource, RegistrySet
 from awaken.runtime.resolution.registry import RegistryHandle, RegistrySnapshot

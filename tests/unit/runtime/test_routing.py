@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.model_errors import AllModelsUnavailable, Overloaded
-from awaken.contracts.models import ModelPool, ModelSpec, PoolMember
-from awaken.runtime.health import ModelHealth
+from awaken.contracts.models.errors import AllModelsUnavailable, Overloaded
+from awaken.contracts.models.model_specs import ModelPool, ModelSpec, PoolMember
+from awaken.runtime.inference.routing import candidates, ordered, within
+from awaken.runtime.model_health.health import ModelHealth
 from awaken.runtime.resolution.models import ModelRoute
-from awaken.runtime.routing import candidates, ordered, within
 from awaken.testing import FakeClock, ScriptedModel
 
 CLIENT = ScriptedModel([])

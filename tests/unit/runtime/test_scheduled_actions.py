@@ -7,10 +7,10 @@ import pytest
 
 from awaken import Plugin, PluginRegistrar, StateCommand, StateKey
 from awaken.contracts.errors import PhaseNotConverging, RunFailed
-from awaken.contracts.loop_state import FAILED_ACTIONS, PENDING_ACTIONS
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import PhaseContext, PhaseHook
-from awaken.contracts.state import EffectSpec, MutationBatch, ScheduledActionSpec, Snapshot
+from awaken.contracts.plugins.loop_state import FAILED_ACTIONS, PENDING_ACTIONS
+from awaken.contracts.plugins.plugin import PhaseContext, PhaseHook
+from awaken.contracts.state.keys import EffectSpec, MutationBatch, ScheduledActionSpec, Snapshot
 from awaken.runtime.limits import Limits
 from awaken.runtime.phases.commands import EffectReport, submit
 from awaken.runtime.phases.runner import PhaseReport, has_work

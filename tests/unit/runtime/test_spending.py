@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contracts.budgets import (
+from awaken.contracts.messages.message import user
+from awaken.contracts.models.budgets import (
     HOLD_MS,
     RUN_LEDGER,
     TENANT_LEDGER,
@@ -22,12 +23,16 @@ from awaken.contracts.budgets import (
     decoded_ledger,
     tenant_scope,
 )
-from awaken.contracts.inference import InferenceOverride, InferenceRequest, ModelTool, TokenUsage
-from awaken.contracts.messages import user
-from awaken.contracts.models import ModelPrices, ModelSpec
-from awaken.contracts.runs import RunRequest
+from awaken.contracts.models.inference import (
+    InferenceOverride,
+    InferenceRequest,
+    ModelTool,
+    TokenUsage,
+)
+from awaken.contracts.models.model_specs import ModelPrices, ModelSpec
+from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.tenancy import namespace_of, stored_id
-from awaken.runtime.opening import open_run
+from awaken.runtime.loop.opening import open_run
 from awaken.runtime.run import Run
 from awaken.runtime.spending.calls import (
     Reservation,

@@ -23,7 +23,7 @@ from awaken.contracts.errors import (
     RevisionConflict,
     UnknownKey,
 )
-from awaken.contracts.state import (
+from awaken.contracts.state.keys import (
     Clear,
     MutationBatch,
     PersistedState,

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from awaken import Agent, AgentRuntime, AgentSpec, ToolContext, ToolResult, tool
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import NaturalEnd, Stopped
-from awaken.contracts.loop_state import STOP_STATS, StopStats
-from awaken.contracts.messages import ToolCall
-from awaken.contracts.specs import (
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.plugins.loop_state import STOP_STATS, StopStats
+from awaken.contracts.specs.agents import (
     ConsecutiveErrors,
     ContentMatch,
     LoopDetection,
@@ -24,8 +24,8 @@ from awaken.contracts.specs import (
     Timeout,
     TokenBudget,
 )
-from awaken.contracts.suspension import SuspendTicket
-from awaken.runtime.stopping import Progress, StopRules, advanced
+from awaken.contracts.suspension.tickets import SuspendTicket
+from awaken.runtime.stop_conditions import RunProgress, StopRules, advanced
 from awaken.testing.fakes import FakeClock
 from awaken.testing.scripted_model import ScriptedModel, ToolCalls, Turn
 
@@ -35,15 +35,15 @@ def rules(*conditions: StopCondition, max_rounds: int = 0) -> StopRules:
     return StopRules.of(spec)
 
 
-def after(rounds: int = 0, active_ms: int = 0, errors: int = 0, tokens: int = 0) -> Progress:
+def after(rounds: int = 0, active_ms: int = 0, errors: int = 0, tokens: int = 0) -> RunProgress:
     stats = StopStats(rounds=rounds, active_ms=active_ms, consecutive_errors=errors)
-    return Progress(
+    return RunProgress(
         stats=stats,
         usage=TokenUsage(prompt_tokens=tokens // 2, completion_tokens=tokens - tokens // 2),
     )
 
 
-def code_of(checked: StopRules, progress: Progress) -> str | None:
+def code_of(checked: StopRules, progress: RunProgress) -> str | None:
     reason = checked.verdict(progress)
     return reason.code if reason else None
 
@@ -96,7 +96,7 @@ def test_the_first_rule_that_holds_gives_the_reason() -> None:
 def test_rules_on_what_was_said_and_called(
     condition: StopCondition, progress: dict[str, Any], holds: bool
 ) -> None:
-    reason = rules(condition).verdict(Progress(stats=StopStats(), **progress))
+    reason = rules(condition).verdict(RunProgress(stats=StopStats(), **progress))
     assert (reason is not None) is holds
     if reason is not None:
         assert reason.code == msgspec.to_builtins(condition)["type"]
@@ -141,7 +141,7 @@ def test_stats_count_steps_errors_in_a_row_and_equal_steps_in_a_row(
     assert (stats.rounds, stats.consecutive_errors) == (len(taken), in_a_row)
     latest = [names for names, _ in taken[-window:]]
     is_looping = len(latest) == window and bool(latest[0]) and all(n == latest[0] for n in latest)
-    reason = rules(LoopDetection(window=window)).verdict(Progress(stats=stats))
+    reason = rules(LoopDetection(window=window)).verdict(RunProgress(stats=stats))
     assert (reason is not None) is is_looping
     assert msgspec.json.decode(msgspec.json.encode(stats), type=StopStats) == stats
 

@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 from awaken import Agent, AgentRuntime, Plugin, PluginRegistrar, StateCommand
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.messages import Message, user
+from awaken.contracts.messages.message import Message, user
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import (
+from awaken.contracts.plugins.plugin import (
     AfterInferenceContext,
     AfterToolExecuteContext,
     BeforeInferenceContext,
@@ -19,11 +19,11 @@ from awaken.contracts.plugins import (
     StepEndContext,
     StepStartContext,
 )
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.specs import AgentSpec
-from awaken.runtime.contexts import phase_context
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.specs.agents import AgentSpec
 from awaken.runtime.limits import Limits
-from awaken.runtime.opening import open_run
+from awaken.runtime.loop.opening import open_run
+from awaken.runtime.phases.contexts import phase_context
 from awaken.runtime.phases.runner import PhaseReport, run_phase
 from awaken.runtime.run import Run
 from awaken.testing.fakes import FakeClock, SequentialIds

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.remote_registries import (
+from awaken.contracts.specs.agents import decode_spec
+from awaken.contracts.specs.remote_registries import (
     DiscoveryError,
     InvalidCard,
     RemoteRegistry,
     UnsupportedInterface,
     origin_of,
 )
-from awaken.contracts.specs import decode_spec
 from awaken.services.agent_cards import CARD_BYTES_MAX, agent_of_card, slug
 
 TOKEN = "tok-1234567890-secret"

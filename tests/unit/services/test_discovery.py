@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from awaken.bootstrap.registries import registry_set
-from awaken.contracts.backend_errors import InvalidBackendConfig, RemoteRefused, RemoteUnreachable
-from awaken.contracts.backends import ExecutionBackend
+from awaken.contracts.backends.backend import ExecutionBackend
+from awaken.contracts.backends.errors import InvalidBackendConfig, RemoteRefused, RemoteUnreachable
 from awaken.contracts.errors import DuplicateRegistration, InvalidSpec, UnknownAgent
-from awaken.contracts.remote_registries import AgentNotDiscovered, RemoteRegistry
-from awaken.contracts.specs import AgentSpec, RemoteEndpoint
+from awaken.contracts.specs.agents import AgentSpec, RemoteEndpoint
+from awaken.contracts.specs.remote_registries import AgentNotDiscovered, RemoteRegistry
 from awaken.runtime.resolution.registries import AgentSource, RegistrySet
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.services.discovery import Discovery, with_remotes

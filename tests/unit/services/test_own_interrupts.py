@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.dispatch import InputMode
-from awaken.contracts.messages import user
-from awaken.contracts.runs import RunRequest
+from awaken.contracts.messages.message import user
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.dispatch import InputMode
 from awaken.testing import ScriptedModel
 
 

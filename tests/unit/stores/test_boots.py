@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from awaken.contracts.dispatch import RunDispatch
+from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.stores.sql.session import Moment
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.store_conformance.writing import dispatch

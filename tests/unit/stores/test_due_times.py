@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from awaken.contracts.dispatch import InputMode
-from awaken.contracts.storage import OutboxEntry, Store
+from awaken.contracts.storage.dispatch import InputMode
+from awaken.contracts.storage.store import OutboxEntry, Store
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sql.session import Moment
 from awaken.stores.sqlite import SqliteStore

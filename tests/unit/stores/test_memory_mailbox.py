@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from awaken.contracts.dispatch import DispatchStatus, RunDispatch
+from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from awaken.contracts.errors import CorruptRecord
-from awaken.contracts.storage import OutboxEntry
+from awaken.contracts.storage.store import OutboxEntry
 from awaken.stores.sql import rows
 from awaken.stores.sql.statements import migrations
 from awaken.stores.sqlite import SqliteStore

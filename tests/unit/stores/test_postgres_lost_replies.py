@@ -10,7 +10,7 @@ from tests.postgres.stores import opened
 from tests.postgres.writing import commit_at, message_ids
 
 from awaken.contracts.errors import StorageError, StoreUnavailable
-from awaken.contracts.storage import Commit
+from awaken.contracts.storage.store import Commit
 from awaken.stores.postgres import PostgresStore
 from awaken.testing.store_conformance.writing import dispatch, refusal, run, taking
 

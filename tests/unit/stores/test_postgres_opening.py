@@ -25,14 +25,14 @@ from awaken.contracts.errors import (
 )
 from awaken.contracts.events import RunStart
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.profile import ProfileEntry
-from awaken.contracts.queries import ThreadQuery
-from awaken.contracts.state import StoredValue
-from awaken.contracts.storage import OutboxEntry, Store
-from awaken.contracts.threads import Thread
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.state.keys import StoredValue
+from awaken.contracts.state.profile import ProfileEntry
+from awaken.contracts.storage.queries import ThreadQuery
+from awaken.contracts.storage.store import OutboxEntry, Store
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.postgres.server import server_at
-from awaken.stores.sql.session import Session
+from awaken.stores.sql.session import SqlSession
 from awaken.stores.sql.statements import migrations
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.store_conformance.writing import (
@@ -286,7 +286,7 @@ def test_a_pool_with_no_free_connection_says_so_in_time() -> None:
         async with opened(pool_size=2, connect_timeout_ms=1000) as store:
             entered, leave = asyncio.Semaphore(0), asyncio.Event()
 
-            async def work(_session: Session) -> None:
+            async def work(_session: SqlSession) -> None:
                 entered.release()
                 await leave.wait()
 
@@ -309,7 +309,7 @@ def test_a_statement_that_waits_too_long_is_given_up_and_the_store_goes_on() -> 
             await other.save_thread(Thread(id="thread-1"))
             entered, leave = asyncio.Event(), asyncio.Event()
 
-            async def work(session: Session) -> None:
+            async def work(session: SqlSession) -> None:
                 await session.one("lock_thread", "thread-1")
                 entered.set()
                 await leave.wait()
@@ -335,7 +335,7 @@ def test_a_server_that_may_forget_is_told_to_wait_for_its_disk() -> None:
             await server().sql("ALTER ROLE postgres RESET synchronous_commit")
         assert found == "on"
 
-    async def setting(session: Session) -> str:
+    async def setting(session: SqlSession) -> str:
         value: str = await session._connection.fetchval("SHOW synchronous_commit")
         return value
 
@@ -347,14 +347,14 @@ def test_a_read_sees_one_moment_and_can_change_nothing() -> None:
         async with opened() as store:
             await store.save_thread(Thread(id="thread-1"))
 
-            async def look(session: Session) -> bool:
+            async def look(session: SqlSession) -> bool:
                 before = await session.one("find_thread", "thread-1")
                 await store.delete_thread("thread-1")
                 return before == await session.one("find_thread", "thread-1")
 
             assert await store.database.read(look)
 
-            async def change(session: Session) -> None:
+            async def change(session: SqlSession) -> None:
                 await session.run("add_thread", "thread-2", b"", None)
 
             await refusal(StoreUnavailable, store.database.read(change))

@@ -18,10 +18,10 @@ from awaken.contracts.errors import (
     StoreUnavailable,
     VersionConflict,
 )
-from awaken.contracts.storage import CommitReceipt, DeleteStrategy, StreamCheckpoint
-from awaken.contracts.threads import Thread
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.store import CommitReceipt, DeleteStrategy, StreamCheckpoint
 from awaken.stores.postgres.database import ATTEMPTS
-from awaken.stores.sql.session import Session
+from awaken.stores.sql.session import SqlSession
 from awaken.testing.store_conformance.writing import dispatch, refusal, run, taking
 
 ROOT = Path(__file__).parents[3]
@@ -162,7 +162,7 @@ def test_a_child_that_was_moved_away_is_not_deleted_with_its_old_parent() -> Non
             await store.save_thread(Thread(id="child", parent_thread_id="parent"))
             moved, leave = asyncio.Event(), asyncio.Event()
 
-            async def move(session: Session) -> None:
+            async def move(session: SqlSession) -> None:
                 await session.one("lock_thread", "child")
                 await session.run("detach_children", "parent")
                 moved.set()
@@ -212,7 +212,7 @@ def test_a_claimer_does_not_wait_for_a_thread_that_somebody_writes_to() -> None:
             await store.enqueue(dispatch("d-2", "thread-2"))
             entered, leave = asyncio.Event(), asyncio.Event()
 
-            async def work(session: Session) -> None:
+            async def work(session: SqlSession) -> None:
                 await session.one("lock_thread", "thread-1")
                 entered.set()
                 await leave.wait()
@@ -248,7 +248,7 @@ def test_a_checkpoint_waits_for_whoever_takes_the_thread() -> None:
             await store.reclaim()
             entered, leave = asyncio.Event(), asyncio.Event()
 
-            async def take(session: Session) -> None:
+            async def take(session: SqlSession) -> None:
                 row = await session.one("lock_thread", "thread-1")
                 assert row is not None
                 await session.run("take_claim", row[0], "new", "worker", None, None, 2**60)
@@ -278,7 +278,7 @@ def test_work_that_lost_a_deadlock_is_tried_again() -> None:
             tries: list[str] = []
             met = asyncio.Barrier(2)
 
-            async def lock_both(session: Session, first: str, second: str) -> None:
+            async def lock_both(session: SqlSession, first: str, second: str) -> None:
                 tries.append(first)
                 await session.one("lock_thread", first)
                 if len(tries) <= 2:
@@ -299,12 +299,12 @@ def test_work_that_always_loses_is_given_up() -> None:
         async with opened(pool_size=1) as store:
             tries = 0
 
-            async def work(session: Session) -> None:
+            async def work(session: SqlSession) -> None:
                 nonlocal tries
                 tries += 1
                 await session.run("save_thread_twice")
 
-            async def fail(session: Session) -> None:
+            async def fail(session: SqlSession) -> None:
                 nonlocal tries
                 tries += 1
                 await session._connection.execute("DO $$ BEGIN RAISE SQLSTATE '40001'; END $$")

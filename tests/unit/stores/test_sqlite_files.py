@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from awaken.contracts.errors import StorageError
-from awaken.contracts.threads import Thread
+from awaken.contracts.runs.threads import Thread
 from awaken.stores.sqlite.connection import connected
 from awaken.stores.sqlite.store import SqliteStore
 

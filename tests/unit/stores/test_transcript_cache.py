@@ -2,8 +2,8 @@
 
 import random
 
-from awaken.contracts.messages import Message, ToolCall, assistant, user
-from awaken.contracts.sizes import message_bytes, value_bytes
+from awaken.contracts.messages.message import Message, ToolCall, assistant, user
+from awaken.contracts.messages.sizes import message_bytes, value_bytes
 from awaken.stores.sql.blobs import sealed, unsealed
 from awaken.stores.sql.transcripts import CACHE_BYTES, TranscriptCache
 

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.events import (
     LIVE_EVENTS,
     ActivitySnapshot,
@@ -25,7 +24,8 @@ from awaken.contracts.events import (
     ToolCallStreamDelta,
 )
 from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, Suspended, Termination
-from awaken.contracts.suspension import ToolCallOutcome
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.suspension.tickets import ToolCallOutcome
 from awaken.contracts.tool_results import ToolResult
 from awaken.testing.event_order import assert_valid_events, check_events
 

@@ -5,10 +5,10 @@ import pytest
 
 from awaken import Agent, AgentRuntime, tool
 from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.deltas import TextDelta
 from awaken.contracts.events import AgentEvent, RunStart, StepEnd
 from awaken.contracts.lifecycle import Stopped
-from awaken.contracts.specs import Timeout
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.specs.agents import Timeout
 from awaken.testing.fakes import EventRecorder, FakeClock, LoopClock, SequentialIds
 from awaken.testing.scripted_model import ScriptedModel, ToolCalls
 from awaken.testing.simulation import replay

@@ -8,20 +8,20 @@ from collections.abc import Awaitable, Callable
 import aiohttp
 import pytest
 
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import (
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.models.errors import (
+    Overloaded,
+    RateLimited,
+    StreamInterrupted,
+    TransportFailed,
+)
+from awaken.contracts.models.inference import (
     BlockStop,
     CallSignature,
     Stop,
     StopReason,
     ThinkingSignature,
     TokenUsage,
-)
-from awaken.contracts.model_errors import (
-    Overloaded,
-    RateLimited,
-    StreamInterrupted,
-    TransportFailed,
 )
 from awaken.testing import Chunks, Reasoning, ToolCalls, Turn
 from awaken.testing.model_server import (

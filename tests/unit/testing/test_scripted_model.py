@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import (
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.messages.message import user
+from awaken.contracts.models.errors import ModelError, RateLimited, StreamInterrupted
+from awaken.contracts.models.inference import (
     InferenceRequest,
     ModelClient,
     ModelEvent,
@@ -17,8 +19,6 @@ from awaken.contracts.inference import (
     TokenUsage,
     UsageReport,
 )
-from awaken.contracts.messages import user
-from awaken.contracts.model_errors import ModelError, RateLimited, StreamInterrupted
 from awaken.testing.scripted_model import (
     DEFAULT_USAGE,
     Chunks,

@@ -9,21 +9,21 @@ import pytest
 
 from awaken import Agent, ToolContext, tool
 from awaken.contracts.errors import InvalidInput
-from awaken.contracts.inference import InferenceRequest
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages import ToolCall as Call
-from awaken.contracts.messages import assistant, tool_answer, user
-from awaken.contracts.model_errors import RateLimited
-from awaken.contracts.queries import ThreadQuery
-from awaken.contracts.runs import RunRecord, RunRequest
-from awaken.contracts.storage import Commit
-from awaken.contracts.suspension import DecisionAction, ResumeMode, Ticket
+from awaken.contracts.messages.message import ToolCall as Call
+from awaken.contracts.messages.message import assistant, tool_answer, user
+from awaken.contracts.models.errors import RateLimited
+from awaken.contracts.models.inference import InferenceRequest
+from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.storage.queries import ThreadQuery
+from awaken.contracts.storage.store import Commit
+from awaken.contracts.suspension.tickets import DecisionAction, ResumeMode, Ticket
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.mailbox.mailbox import Mailbox
 from awaken.mailbox.order_handlers import OrderHandlers
 from awaken.mailbox.sweeper import Sweeper
-from awaken.runtime.tool_calls import batch
+from awaken.runtime.tools import batch
 from awaken.testing import (
     AgentViolated,
     ScriptedModel,

@@ -6,15 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken.contracts.dispatch import Claim, DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import StoreUnavailable
 from awaken.contracts.events import RunFinish, RunStart
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.lifecycle import NaturalEnd, RunStatus
-from awaken.contracts.messages import Message, MessageMetadata, tool_answer, user
-from awaken.contracts.runs import RunRecord, RunRequest
-from awaken.contracts.storage import Commit
-from awaken.contracts.tools import ToolDescriptor, ToolEffect
+from awaken.contracts.messages.message import Message, MessageMetadata, tool_answer, user
+from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.storage.dispatch import Claim, DispatchStatus, Release, RunDispatch
+from awaken.contracts.storage.store import Commit
+from awaken.contracts.tools.tool import ToolDescriptor, ToolEffect
 from awaken.stores.memory import MemoryStore
 from awaken.testing.crash_points import (
     CrashPoint,
@@ -25,7 +25,7 @@ from awaken.testing.crash_points import (
     every_point,
 )
 from awaken.testing.trial_checks import final_problems
-from awaken.testing.watched_tools import EffectLog, Execution
+from awaken.testing.watched_tools import EffectLog, WatchedExecution
 
 WHO = RunIdentity(thread_id="t", run_id="r", agent_id="a")
 STARTED = RunStart(thread_id="t", run_id="r", identity=WHO)
@@ -114,7 +114,7 @@ def result_of(step: int) -> Commit:
 def executed(effect: str, *commits_before: int, **marks: bool) -> list[str]:
     log = EffectLog()
     tool = ToolDescriptor(id="act", effect=ToolEffect(effect))
-    log.executions = [Execution("r:1:c", tool, count, **marks) for count in commits_before]
+    log.executions = [WatchedExecution("r:1:c", tool, count, **marks) for count in commits_before]
     return log.problems([done(), result_of(1)])
 
 

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contracts.content import Text, Thinking
-from awaken.contracts.messages import (
+from awaken.contracts.messages.content import Text, Thinking
+from awaken.contracts.messages.message import (
     Message,
     MessageRecord,
     Role,

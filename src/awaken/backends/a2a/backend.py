@@ -5,36 +5,36 @@ import logging
 
 import msgspec
 
-from awaken.contracts.backend_errors import RemoteError, RemoteMalformed, RemoteTooLarge
-from awaken.contracts.backend_requests import (
+from awaken.contracts.backend_results import BackendRunResult
+from awaken.contracts.backends.backend import (
+    BackendCapabilities,
+    CancellationCapability,
+    ContinuationCapability,
+    TranscriptCapability,
+)
+from awaken.contracts.backends.errors import RemoteError, RemoteMalformed, RemoteTooLarge
+from awaken.contracts.backends.requests import (
     BackendAbortRequest,
     BackendCheckpoint,
     BackendDelegateRunRequest,
     BackendRootRunRequest,
     RemoteTarget,
 )
-from awaken.contracts.backend_results import BackendRunResult
-from awaken.contracts.backends import (
-    BackendCapabilities,
-    CancellationCapability,
-    ContinuationCapability,
-    TranscriptCapability,
-)
 from awaken.contracts.clock import Clock
-from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.specs.agents import RemoteEndpoint
 from awaken.outbound.guard import Outbound
 
 from .channel import Channel
 from .client import A2AClient
 from .config import NAME, A2AConfig, config_of
-from .errand import Errand, Errands
-from .results import Ending, ending_of, ending_of_message, ending_of_timeout, progress_of
+from .errand import Errands, RemoteTurn
+from .results import RemoteEnding, ending_of, ending_of_message, ending_of_timeout, progress_of
 from .sending import delivered
 from .stopping import stop
 from .task_view import TaskView
-from .turn import Request, Turn
+from .turn import A2aTurn, Request
 from .watching import Watch
-from .wire import WireMessage
+from .wire import RemoteMessage
 
 BACKENDS_MAX = 256
 """How many backends are remembered; more only while all of them are in use."""
@@ -160,7 +160,7 @@ class A2ABackend:
             await self._channel.close()
 
     async def _turned(self, request: Request) -> BackendRunResult:
-        turn = Turn.of(request, self._known(request.checkpoint))
+        turn = A2aTurn.of(request, self._known(request.checkpoint))
         errand = self._errands.begin(turn.run_id, turn.message_id)
         try:
             ending = await self._bounded(request, turn, errand)
@@ -180,7 +180,7 @@ class A2ABackend:
             **ending._asdict(),
         )
 
-    async def _bounded(self, request: Request, turn: Turn, errand: Errand) -> Ending:
+    async def _bounded(self, request: Request, turn: A2aTurn, errand: RemoteTurn) -> RemoteEnding:
         """The turn within its time; an end that is known stands, whatever the time is."""
         timeout_ms, said, is_left = self._config.timeout_ms, None, False
         try:
@@ -208,10 +208,12 @@ class A2ABackend:
         is_delegate = isinstance(request, BackendDelegateRunRequest)
         return ending_of(errand.view.task, is_delegate=is_delegate)
 
-    async def _followed(self, request: Request, turn: Turn, errand: Errand) -> WireMessage | None:
+    async def _followed(
+        self, request: Request, turn: A2aTurn, errand: RemoteTurn
+    ) -> RemoteMessage | None:
         """Send, and follow the task to its end; the message if that is the answer."""
         reply = await delivered(self._client, turn, errand)
-        if isinstance(reply, WireMessage):
+        if isinstance(reply, RemoteMessage):
             if reply.context_id not in (None, turn.context_id):
                 await self._keep(request, turn, RemoteTarget(context_id=reply.context_id))
             return reply
@@ -227,7 +229,7 @@ class A2ABackend:
         await Watch(self._client, view, show, self._clock, poll_s).to_end()
         return None
 
-    async def _keep(self, request: Request, turn: Turn, found: RemoteTarget) -> None:
+    async def _keep(self, request: Request, turn: A2aTurn, found: RemoteTarget) -> None:
         """Make what is known of the turn durable, unless it is."""
         if request.checkpoint is None:
             return
@@ -243,7 +245,7 @@ class A2ABackend:
             found = msgspec.structs.replace(found, updated_at_ms=self._clock.now_ms())
             await request.checkpoint.save(self._config.key, found)
 
-    async def _stopped(self, request: Request, errand: Errand) -> bool:
+    async def _stopped(self, request: Request, errand: RemoteTurn) -> bool:
         """Stop a task that is not waited for any more; returns whether nothing is left of it."""
         try:
             known = self._known(request.checkpoint)

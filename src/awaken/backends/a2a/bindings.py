@@ -6,17 +6,13 @@ from itertools import count
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
-from awaken.contracts.backend_errors import (
-    RemoteMalformed,
-    RemoteRefused,
-    RemoteUnsupported,
-)
+from awaken.contracts.backends.errors import RemoteMalformed, RemoteRefused, RemoteUnsupported
 
 from .channel import Channel
 from .config import A2AConfig, origin_of
 from .failures import failure_of_error, shown
 from .outgoing import Payload
-from .wire import AgentCard, Interface, parsed
+from .wire import AgentCard, AgentInterface, parsed
 
 REST = "HTTP+JSON"
 RPC = "JSONRPC"
@@ -80,7 +76,7 @@ def known_binding(channel: Channel) -> Binding | None:
         case "HTTP+JSON":
             return RestBinding(channel)
         case "JSONRPC":
-            return RpcBinding(channel, Interface(url=config.base_url))
+            return RpcBinding(channel, AgentInterface(url=config.base_url))
         case _:
             return None
 
@@ -114,7 +110,7 @@ class RestBinding:
 class RpcBinding:
     """JSON-RPC, at the address that the agent's card names."""
 
-    def __init__(self, channel: Channel, interface: Interface) -> None:
+    def __init__(self, channel: Channel, interface: AgentInterface) -> None:
         self._channel = channel
         self._url = interface.url
         self._tenant = channel.config.target or interface.tenant
@@ -147,19 +143,19 @@ class RpcBinding:
         return reply["result"]
 
 
-def _is_usable(interface: Interface) -> bool:
+def _is_usable(interface: AgentInterface) -> bool:
     is_current = f"{interface.protocol_version or '1'}.".startswith("1.")
     return is_current and interface.protocol_binding in (REST, RPC)
 
 
-def _origin(interface: Interface) -> str:
+def _origin(interface: AgentInterface) -> str:
     try:
         return origin_of(interface.url)
     except ValueError:
         return interface.url
 
 
-def _nearest(interfaces: list[Interface], config: A2AConfig) -> Interface:
+def _nearest(interfaces: list[AgentInterface], config: A2AConfig) -> AgentInterface:
     """The interface at the address that was set up, else the one that the agent prefers."""
     exact = [it for it in interfaces if it.url.rstrip("/") in (config.url, config.base_url)]
     return (exact or interfaces)[0]

@@ -1,8 +1,8 @@
 """Reads the cards by which other servers show their agents."""
 
-from awaken.contracts.backend_errors import InvalidBackendConfig, RemoteRefused
-from awaken.contracts.remote_registries import RemoteRegistry
-from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.backends.errors import InvalidBackendConfig, RemoteRefused
+from awaken.contracts.specs.agents import RemoteEndpoint
+from awaken.contracts.specs.remote_registries import RemoteRegistry
 from awaken.outbound.guard import Outbound
 from awaken.wire.a2a import CARD_BYTES_MAX
 

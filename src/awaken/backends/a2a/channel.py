@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 from yarl import URL
 
-from awaken.contracts.backend_errors import (
+from awaken.contracts.backends.errors import (
     RemoteError,
     RemoteMalformed,
     RemoteRefused,

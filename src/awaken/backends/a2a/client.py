@@ -5,16 +5,26 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from awaken.contracts.backend_errors import RemoteError, RemoteMalformed, RemoteUnreachable
+from awaken.contracts.backends.errors import RemoteError, RemoteMalformed, RemoteUnreachable
 from awaken.contracts.clock import Clock
-from awaken.contracts.remote_registries import CARD_PATH
+from awaken.contracts.specs.remote_registries import CARD_PATH
 from awaken.wire.a2a import CARD_BYTES_MAX
 
 from .bindings import Binding, RestBinding, binding_of, known_binding
 from .channel import CALL_S, Channel
 from .failures import RemoteNotReached
 from .outgoing import OUTPUT_MODES, Payload
-from .wire import AgentCard, Answer, Reply, Task, TaskPage, WireMessage, is_name, parsed, read_as
+from .wire import (
+    A2aAnswer,
+    AgentCard,
+    RemoteMessage,
+    Reply,
+    Task,
+    TaskPage,
+    is_name,
+    parsed,
+    read_as,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -59,11 +69,11 @@ class A2AClient:
         # One that waits for the task's end is bounded by the run's deadline.
         timeout_s = CALL_S if options.return_immediately else None
         binding = await self._bound()
-        answer = read_as(await binding.ask("SendMessage", params, timeout_s), Answer)
+        answer = read_as(await binding.ask("SendMessage", params, timeout_s), A2aAnswer)
         found = [it for it in (answer.task, answer.message) if it is not None]
         if len(found) != 1:
             raise RemoteMalformed(problem="the answer is not one task, nor one message")
-        if isinstance(found[0], WireMessage) and not is_name(found[0].context_id or "-"):
+        if isinstance(found[0], RemoteMessage) and not is_name(found[0].context_id or "-"):
             raise RemoteMalformed(problem="the context of the answer cannot be one")
         return found[0]
 
@@ -104,7 +114,7 @@ class A2AClient:
         binding = await self._bound()
         _same(task_id, await binding.ask("CancelTask", {"id": task_id}, CALL_S))
 
-    async def subscribe(self, task_id: str) -> AsyncGenerator[Answer, None]:
+    async def subscribe(self, task_id: str) -> AsyncGenerator[A2aAnswer, None]:
         """What becomes of a task, until the stream ends.
 
         Raises:
@@ -113,7 +123,7 @@ class A2AClient:
         binding = await self._bound()
         async with aclosing(binding.stream("SubscribeToTask", {"id": task_id})) as events:
             async for event in events:
-                yield read_as(event, Answer)
+                yield read_as(event, A2aAnswer)
 
     async def _bound(self) -> Binding:
         """The binding by the agent's card, which is asked for now and then."""

@@ -6,16 +6,16 @@ from urllib.parse import quote
 import msgspec
 from yarl import URL
 
-from awaken.contracts.backend_errors import InvalidBackendConfig
+from awaken.contracts.backends.errors import InvalidBackendConfig
 from awaken.contracts.identity import present
 from awaken.contracts.record import Record, StrictRecord
 from awaken.contracts.secrets import RedactedString
-from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.specs.agents import RemoteEndpoint
 
 NAME = "a2a"
 
 
-class Options(StrictRecord, frozen=True, kw_only=True):
+class A2aOptions(StrictRecord, frozen=True, kw_only=True):
     """What people may set besides the address."""
 
     poll_interval_ms: int = 2000
@@ -34,7 +34,7 @@ class A2AConfig(Record, frozen=True, kw_only=True):
     """The agent among those at the address: a tenant in the protocol's words."""
     token: RedactedString | None = None
     timeout_ms: int = 300_000
-    options: Options = Options()
+    options: A2aOptions = A2aOptions()
 
     @property
     def url(self) -> str:
@@ -118,9 +118,9 @@ def _token(auth: dict[str, Any] | None) -> RedactedString | None:
     return RedactedString(token)
 
 
-def _options(given: dict[str, Any]) -> Options:
+def _options(given: dict[str, Any]) -> A2aOptions:
     try:
-        options = msgspec.convert(given, Options)
+        options = msgspec.convert(given, A2aOptions)
     except msgspec.ValidationError as error:
         raise _invalid(f"options: {error}") from error
     if options.poll_interval_ms <= 0:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from awaken.contracts.backend_errors import RemoteError
+from awaken.contracts.backends.errors import RemoteError
 
 from .task_view import TaskView
 from .wire import Reply, Task
@@ -17,7 +17,7 @@ CARRY_S = 10.0
 """How long a send goes on, and its answer is kept, after its run was cancelled."""
 
 
-class Errand:
+class RemoteTurn:
     """One run's turn at the other side."""
 
     def __init__(self, run_id: str, message_id: str) -> None:
@@ -69,27 +69,27 @@ class Errands:
     """All errands of one backend, by run."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Errand] = {}
+        self._open: dict[str, RemoteTurn] = {}
 
     @property
     def are_none(self) -> bool:
         """Whether no turn is under way."""
         return not self._open
 
-    def begin(self, run_id: str, message_id: str) -> Errand:
+    def begin(self, run_id: str, message_id: str) -> RemoteTurn:
         """A run begins its turn."""
-        self._open[run_id] = Errand(run_id, message_id)
+        self._open[run_id] = RemoteTurn(run_id, message_id)
         return self._open[run_id]
 
-    def find(self, run_id: str) -> Errand | None:
+    def find(self, run_id: str) -> RemoteTurn | None:
         """What is known of a run's turn."""
         return self._open.get(run_id)
 
-    def leave(self, errand: Errand) -> None:
+    def leave(self, errand: RemoteTurn) -> None:
         """A turn was cancelled: what it learns is kept for a moment, for who stops its task."""
         asyncio.get_running_loop().call_later(CARRY_S, self.end, errand)
 
-    def end(self, errand: Errand) -> None:
+    def end(self, errand: RemoteTurn) -> None:
         """A turn is over."""
         errand.drop()
         if self._open.get(errand.run_id) is errand:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.backend_errors import (
+from awaken.contracts.backends.errors import (
     RemoteError,
     RemoteMalformed,
     RemoteRefused,

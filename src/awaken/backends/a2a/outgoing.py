@@ -4,10 +4,10 @@ import mimetypes
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from awaken.contracts import content
-from awaken.contracts.backend_errors import BackendExecutionFailed
+from awaken.contracts.backends.errors import BackendExecutionFailed
 from awaken.contracts.identity import derived_id
-from awaken.contracts.messages import Message
+from awaken.contracts.messages import content
+from awaken.contracts.messages.message import Message
 
 from .config import NAME
 

@@ -22,7 +22,7 @@ from awaken.contracts.lifecycle import (
 )
 from awaken.wire.a2a import Part, TaskState
 
-from .wire import Artifact, Task, WireMessage
+from .wire import Artifact, RemoteMessage, Task
 
 ACTIVITY = "a2a-task-progress"
 SCHEMA = "a2a-task-progress.v1"
@@ -39,7 +39,7 @@ _DEFAULTS: Mapping[TaskState, str] = {
 _CODES = {TaskState.FAILED: "remote_failed", TaskState.REJECTED: "remote_rejected"}
 
 
-class Ending(NamedTuple):
+class RemoteEnding(NamedTuple):
     """How a turn ended, without whose it was."""
 
     status: BackendRunStatus
@@ -49,41 +49,41 @@ class Ending(NamedTuple):
     is_work_left: bool = False
 
 
-def ending_of(task: Task, *, is_delegate: bool) -> Ending:
+def ending_of(task: Task, *, is_delegate: bool) -> RemoteEnding:
     """How a turn ended whose task is as it is; whoever delegated it is told what it waits for."""
     state, output = task.status.state, output_of(task)
     said = text_of(task.status.message.parts) if task.status.message else ""
     told = said[:FAILURE_CHARS] or _DEFAULTS.get(state, "the remote task is not finished")
     match state:
         case TaskState.COMPLETED:
-            return Ending(BackendRunStatus.COMPLETED, NaturalEnd(), output)
+            return RemoteEnding(BackendRunStatus.COMPLETED, NaturalEnd(), output)
         case TaskState.CANCELED:
-            return Ending(BackendRunStatus.CANCELLED, Cancelled(cause="remote"), output)
+            return RemoteEnding(BackendRunStatus.CANCELLED, Cancelled(cause="remote"), output)
         case TaskState.INPUT_REQUIRED | TaskState.AUTH_REQUIRED:
             is_input = state is TaskState.INPUT_REQUIRED
             status = BackendRunStatus.WAITING_INPUT if is_input else BackendRunStatus.WAITING_AUTH
             asked = told if is_delegate else said[:FAILURE_CHARS]
-            return Ending(status, Suspended(), output, asked or None)
+            return RemoteEnding(status, Suspended(), output, asked or None)
         case _:
             termination = Failed(message=told, code=_CODES.get(state, "remote_unfinished"))
-            return Ending(BackendRunStatus.FAILED, termination, output, told)
+            return RemoteEnding(BackendRunStatus.FAILED, termination, output, told)
 
 
-def ending_of_message(message: WireMessage) -> Ending:
+def ending_of_message(message: RemoteMessage) -> RemoteEnding:
     """How a turn ended that was answered at once; what is no text is kept as an artifact."""
     text = text_of(message.parts) or None
     has_more = any(part.text is None for part in message.parts)
     made = (Artifact(artifact_id=message.message_id, parts=message.parts),) if has_more else ()
     output = BackendRunOutput(text=text, artifacts=_artifacts(made), raw=_plain(message))
-    return Ending(BackendRunStatus.COMPLETED, NaturalEnd(), output)
+    return RemoteEnding(BackendRunStatus.COMPLETED, NaturalEnd(), output)
 
 
-def ending_of_timeout(task: Task | None, timeout_ms: int, *, is_work_left: bool) -> Ending:
+def ending_of_timeout(task: Task | None, timeout_ms: int, *, is_work_left: bool) -> RemoteEnding:
     """How a turn ended whose time was over, with what there was by then."""
     detail = f"the remote agent had {timeout_ms} ms"
     termination = Stopped(reason=StoppedReason(code="timeout", detail=detail))
     output = output_of(task) if task is not None else BackendRunOutput()
-    return Ending(BackendRunStatus.TIMEOUT, termination, output, detail, is_work_left)
+    return RemoteEnding(BackendRunStatus.TIMEOUT, termination, output, detail, is_work_left)
 
 
 def output_of(task: Task) -> BackendRunOutput:

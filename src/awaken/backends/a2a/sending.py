@@ -3,7 +3,7 @@
 import asyncio
 from itertools import count
 
-from awaken.contracts.backend_errors import (
+from awaken.contracts.backends.errors import (
     AgentNotFound,
     RemoteMalformed,
     RemoteUnreachable,
@@ -11,16 +11,16 @@ from awaken.contracts.backend_errors import (
 )
 
 from .client import FOUND_HISTORY, A2AClient
-from .errand import Errand
+from .errand import RemoteTurn
 from .failures import RemoteNotFound, RemoteNotReached, RemoteOutcomeUnknown
-from .turn import Turn
+from .turn import A2aTurn
 from .wire import Reply, Task
 
 FIRST_PAUSE_S = 0.1
 PAUSE_MAX_S = 2.0
 
 
-async def delivered(client: A2AClient, turn: Turn, errand: Errand) -> Reply:
+async def delivered(client: A2AClient, turn: A2aTurn, errand: RemoteTurn) -> Reply:
     """What the message is answered with, or the task in which it has arrived before.
 
     What fails on the way is tried again until the run's deadline, by which the caller bounds it.
@@ -43,7 +43,7 @@ async def delivered(client: A2AClient, turn: Turn, errand: Errand) -> Reply:
     raise AssertionError
 
 
-async def _attempted(client: A2AClient, turn: Turn, errand: Errand) -> Reply:
+async def _attempted(client: A2AClient, turn: A2aTurn, errand: RemoteTurn) -> Reply:
     if turn.accepted_id is not None:
         return await client.get(turn.accepted_id)
     if errand.is_maybe_sent and (task := await _arrived(client, turn)):
@@ -51,7 +51,7 @@ async def _attempted(client: A2AClient, turn: Turn, errand: Errand) -> Reply:
     return _checked(await errand.carry(client.send(turn.message())), turn)
 
 
-async def _arrived(client: A2AClient, turn: Turn) -> Task | None:
+async def _arrived(client: A2AClient, turn: A2aTurn) -> Task | None:
     """The task in which the message has arrived, as far as the other side can tell.
 
     An answer counts as arrived unless it certainly has not: one that is lost is asked for again,
@@ -68,7 +68,7 @@ async def _arrived(client: A2AClient, turn: Turn) -> Task | None:
         raise RemoteOutcomeUnknown(problem=problem) from error
 
 
-def _checked(reply: Reply, turn: Turn) -> Reply:
+def _checked(reply: Reply, turn: A2aTurn) -> Reply:
     is_other = isinstance(reply, Task) and reply.id != turn.continued_id
     if turn.continued_id is not None and is_other:
         raise RemoteMalformed(problem="a message to one task was answered with another")

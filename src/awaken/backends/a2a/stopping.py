@@ -2,13 +2,13 @@
 
 import asyncio
 
-from awaken.contracts.backend_errors import RemoteUnreachable, RemoteUnsupported
-from awaken.contracts.backend_requests import RemoteTarget
+from awaken.contracts.backends.errors import RemoteUnreachable, RemoteUnsupported
+from awaken.contracts.backends.requests import RemoteTarget
 from awaken.contracts.identity import RunIdentity
 from awaken.wire.a2a import TaskState
 
 from .client import A2AClient
-from .errand import CARRY_S, Errand
+from .errand import CARRY_S, RemoteTurn
 from .failures import RemoteTaskEnded, RemoteTaskUnknown
 from .turn import context_of
 from .wire import Task
@@ -20,7 +20,7 @@ _ENDS = frozenset(it for it in TaskState if not (it.is_active or it.is_waiting))
 
 
 async def stop(
-    client: A2AClient, identity: RunIdentity, errand: Errand | None, known: RemoteTarget | None
+    client: A2AClient, identity: RunIdentity, errand: RemoteTurn | None, known: RemoteTarget | None
 ) -> None:
     """Stop the task of a run, also one whose id arrives only now; none is no error.
 
@@ -45,7 +45,7 @@ async def stop(
 
 
 async def _task_id(
-    client: A2AClient, identity: RunIdentity, errand: Errand | None, known: RemoteTarget | None
+    client: A2AClient, identity: RunIdentity, errand: RemoteTurn | None, known: RemoteTarget | None
 ) -> str | None:
     """The task of a run: by what is known here, by what is durable, by a look at its context."""
     if errand is not None:

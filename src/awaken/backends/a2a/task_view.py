@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from awaken.contracts.backend_errors import RemoteMalformed, RemoteTooLarge
-from awaken.contracts.backend_requests import RemoteTarget
+from awaken.contracts.backends.errors import RemoteMalformed, RemoteTooLarge
+from awaken.contracts.backends.requests import RemoteTarget
 from awaken.wire.a2a import Part, TaskState
 
-from .wire import Answer, Artifact, ArtifactUpdate, Status, Task
+from .wire import A2aAnswer, Artifact, ArtifactUpdate, Status, Task
 
 ARTIFACT_BYTES_MAX = 8 * 1024 * 1024
 """How much of artifacts is taken from the streams of one task."""
@@ -69,7 +69,7 @@ class TaskView:
         if not self.is_over or task.status.state is self.state:
             self._adopt(task, _forward(self._status, task.status))
 
-    def take(self, event: Answer) -> None:
+    def take(self, event: A2aAnswer) -> None:
         """Take an event of a stream.
 
         Raises:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from awaken.contracts.backend_requests import (
+from awaken.contracts.backends.requests import (
     BackendDelegateRunRequest,
     BackendRootRunRequest,
     RemoteTarget,
@@ -26,7 +26,7 @@ def context_of(thread_id: str) -> str:
     return derived_id(thread_id, "a2a", "context")
 
 
-class Turn(Record, frozen=True, kw_only=True):
+class A2aTurn(Record, frozen=True, kw_only=True):
     """What one run says to the other side now."""
 
     run_id: str
@@ -46,7 +46,7 @@ class Turn(Record, frozen=True, kw_only=True):
     is_maybe_sent: bool = False
 
     @classmethod
-    def of(cls, request: Request, known: RemoteTarget | None) -> "Turn":
+    def of(cls, request: Request, known: RemoteTarget | None) -> "A2aTurn":
         """The turn of a request, given what is known of the work at its target.
 
         Raises:

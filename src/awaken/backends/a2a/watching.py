@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from contextlib import aclosing
 
-from awaken.contracts.backend_errors import (
+from awaken.contracts.backends.errors import (
     RemoteError,
     RemoteTooLarge,
     RemoteUnreachable,

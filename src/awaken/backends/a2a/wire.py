@@ -4,9 +4,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from awaken.contracts.backend_errors import RemoteMalformed, RemoteTooLarge
+from awaken.contracts.backends.errors import RemoteMalformed, RemoteTooLarge
 from awaken.contracts.identity import derived_id
-from awaken.wire.a2a import Part, TaskState, Wire
+from awaken.wire.a2a import A2aRecord, Part, TaskState
 
 from .failures import shown
 
@@ -18,7 +18,7 @@ ID_LENGTH_MAX = 256
 T = TypeVar("T")
 
 
-class WireMessage(Wire, frozen=True, kw_only=True):
+class RemoteMessage(A2aRecord, frozen=True, kw_only=True):
     """A message of either side."""
 
     message_id: str = ""
@@ -28,11 +28,11 @@ class WireMessage(Wire, frozen=True, kw_only=True):
     task_id: str | None = None
 
 
-class Status(Wire, frozen=True, kw_only=True):
+class Status(A2aRecord, frozen=True, kw_only=True):
     """How a task stands."""
 
     state: TaskState
-    message: WireMessage | None = None
+    message: RemoteMessage | None = None
     timestamp: str | None = None
 
     @property
@@ -50,7 +50,7 @@ class Status(Wire, frozen=True, kw_only=True):
         return derived_id(self.timestamp or "", message_id, words)
 
 
-class Artifact(Wire, frozen=True, kw_only=True):
+class Artifact(A2aRecord, frozen=True, kw_only=True):
     """A thing that a task made."""
 
     artifact_id: str = ""
@@ -60,14 +60,14 @@ class Artifact(Wire, frozen=True, kw_only=True):
     metadata: dict[str, Any] | None = None
 
 
-class Task(Wire, frozen=True, kw_only=True):
+class Task(A2aRecord, frozen=True, kw_only=True):
     """A task as it stands."""
 
     id: str
     status: Status
     context_id: str | None = None
     artifacts: tuple[Artifact, ...] = ()
-    history: tuple[WireMessage, ...] = ()
+    history: tuple[RemoteMessage, ...] = ()
     metadata: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -81,7 +81,7 @@ class Task(Wire, frozen=True, kw_only=True):
         return any(message.message_id == message_id for message in self.history)
 
 
-class StatusUpdate(Wire, frozen=True, kw_only=True):
+class StatusUpdate(A2aRecord, frozen=True, kw_only=True):
     """The status of a task changed."""
 
     task_id: str
@@ -89,7 +89,7 @@ class StatusUpdate(Wire, frozen=True, kw_only=True):
     context_id: str | None = None
 
 
-class ArtifactUpdate(Wire, frozen=True, kw_only=True):
+class ArtifactUpdate(A2aRecord, frozen=True, kw_only=True):
     """An artifact came, or more of it."""
 
     task_id: str
@@ -99,26 +99,26 @@ class ArtifactUpdate(Wire, frozen=True, kw_only=True):
     last_chunk: bool | None = None
 
 
-class Answer(Wire, frozen=True, kw_only=True):
+class A2aAnswer(A2aRecord, frozen=True, kw_only=True):
     """The answer to a message, or one event of a stream: one of its fields."""
 
     task: Task | None = None
-    message: WireMessage | None = None
+    message: RemoteMessage | None = None
     status_update: StatusUpdate | None = None
     artifact_update: ArtifactUpdate | None = None
 
 
-Reply = Task | WireMessage
+Reply = Task | RemoteMessage
 """What a message is answered with."""
 
 
-class TaskPage(Wire, frozen=True, kw_only=True):
+class TaskPage(A2aRecord, frozen=True, kw_only=True):
     """Tasks, newest first."""
 
     tasks: tuple[Task, ...] = ()
 
 
-class Interface(Wire, frozen=True, kw_only=True):
+class AgentInterface(A2aRecord, frozen=True, kw_only=True):
     """A way to reach an agent."""
 
     url: str
@@ -127,16 +127,16 @@ class Interface(Wire, frozen=True, kw_only=True):
     tenant: str | None = None
 
 
-class CardCapabilities(Wire, frozen=True, kw_only=True):
+class CardCapabilities(A2aRecord, frozen=True, kw_only=True):
     """What an agent can do besides answering."""
 
     streaming: bool | None = None
 
 
-class AgentCard(Wire, frozen=True, kw_only=True):
+class AgentCard(A2aRecord, frozen=True, kw_only=True):
     """What an agent says of itself."""
 
-    supported_interfaces: tuple[Interface, ...] = ()
+    supported_interfaces: tuple[AgentInterface, ...] = ()
     capabilities: CardCapabilities = CardCapabilities()
 
 

@@ -4,17 +4,17 @@ import asyncio
 from collections.abc import Mapping
 from typing import ClassVar
 
-from awaken.contracts import backend_errors as errors
-from awaken.contracts import backend_requests as asked
-from awaken.contracts import backends as able
 from awaken.contracts import lifecycle as ends
 from awaken.contracts.backend_results import BackendRunOutput, BackendRunResult, BackendRunStatus
+from awaken.contracts.backends import backend as able
+from awaken.contracts.backends import errors as errors
+from awaken.contracts.backends import requests as asked
 from awaken.contracts.clock import Clock, SystemClock
-from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.specs.agents import RemoteEndpoint
 
 from .config import NAME, AcpLimits, Settings, program_of
 from .process import AgentProcess, started
-from .turn import TIMED_OUT, Request, Turn
+from .turn import TIMED_OUT, AcpTurn, Request
 from .wire import library
 
 Running = dict[str, AgentProcess]
@@ -101,7 +101,7 @@ class AcpBackend:
         async with started(self._settings.program, self._settings.limits) as process:
             self._running[identity.run_id] = process
             try:
-                turn = Turn(request, self._settings, process)
+                turn = AcpTurn(request, self._settings, process)
                 reason = await turn.stop_reason(known)
             finally:
                 del self._running[identity.run_id]

@@ -8,12 +8,12 @@ from typing import NoReturn
 
 import msgspec
 
-from awaken.contracts import backend_errors as errors
+from awaken.contracts.backends import errors as errors
 from awaken.contracts.clock import Clock
 from awaken.contracts.identity import derived_id
 from awaken.contracts.record import Record
 from awaken.contracts.secrets import RedactedString, decode_secret, encode_secret
-from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.specs.agents import RemoteEndpoint
 
 NAME = "acp"
 BASE_URL = "stdio:"

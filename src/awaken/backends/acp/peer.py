@@ -4,11 +4,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from awaken.contracts import backend_errors as errors
+from awaken.contracts.backends import errors as errors
 from awaken.contracts.errors import AwakenError
 
 from .process import AgentProcess
-from .wire import Wire, library
+from .wire import AcpWire, library
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ _SHOWN_CHARS = 500
 class Peer:
     """Asks an agent, and says in typed errors what goes wrong."""
 
-    def __init__(self, process: AgentProcess, wire: Wire, handler: Any) -> None:
+    def __init__(self, process: AgentProcess, wire: AcpWire, handler: Any) -> None:
         self._acp = library()
         self._process = process
         self._wire = wire

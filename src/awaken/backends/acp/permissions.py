@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts import suspension as tickets
-from awaken.contracts.backend_requests import DecisionChannel
+from awaken.contracts.backends.requests import DecisionChannel
 from awaken.contracts.errors import AwakenError
-from awaken.contracts.messages import ToolCall
+from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.record import Record
+from awaken.contracts.suspension import tickets as tickets
 
 ACTION = "acp_permission"
 _KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode")
@@ -44,7 +44,7 @@ class PermissionRequest(Record, frozen=True, kw_only=True, rename="camel"):
     options: tuple[Option, ...]
 
 
-class Questions:
+class PermissionQuestions:
     """Asks whoever may decide; without anybody, or without a clear yes, the answer is no."""
 
     def __init__(

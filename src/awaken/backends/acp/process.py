@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from awaken.contracts import backend_errors as errors
+from awaken.contracts.backends import errors as errors
 
 from .config import AcpLimits, Program
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts import backend_errors as errors
-from awaken.contracts.backend_requests import EventSink
+from awaken.contracts.backends import errors as errors
+from awaken.contracts.backends.requests import EventSink
 from awaken.contracts.events import ActivitySnapshot
 from awaken.contracts.record import Record
 
@@ -44,7 +44,7 @@ class SessionUpdate(Record, frozen=True, kw_only=True, rename="camel"):
     update: dict[str, Any]
 
 
-class Progress:
+class TurnProgress:
     """Gathers one answer. What is shown is bounded in size and in how often it is shown."""
 
     def __init__(

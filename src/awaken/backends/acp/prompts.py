@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from awaken.contracts import backend_errors as errors
-from awaken.contracts import content
-from awaken.contracts.messages import Message
+from awaken.contracts.backends import errors as errors
+from awaken.contracts.messages import content
+from awaken.contracts.messages.message import Message
 from awaken.contracts.record import Record
 
 Block = dict[str, Any]

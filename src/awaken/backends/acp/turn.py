@@ -7,18 +7,18 @@ from typing import Annotated, Any
 
 import msgspec
 
-from awaken.contracts import backend_errors as errors
-from awaken.contracts import backend_requests as asked
+from awaken.contracts.backends import errors as errors
+from awaken.contracts.backends import requests as asked
 from awaken.contracts.record import Record
 from awaken.contracts.tracing import CURRENT_TRACE
 
 from .config import Settings
 from .peer import Peer
-from .permissions import AskedCall, PermissionRequest, Questions
+from .permissions import AskedCall, PermissionQuestions, PermissionRequest
 from .process import AgentProcess
-from .progress import Progress, SessionUpdate
+from .progress import SessionUpdate, TurnProgress
 from .prompts import Block, PromptAbilities, prompt_of
-from .wire import Wire, library
+from .wire import AcpWire, library
 
 logger = logging.getLogger(__name__)
 
@@ -50,19 +50,19 @@ class _Stop(Record, frozen=True, kw_only=True, rename="camel"):
     stop_reason: _Name
 
 
-class Turn:
+class AcpTurn:
     """Leads one conversation with one process."""
 
     def __init__(self, request: Request, settings: Settings, process: AgentProcess) -> None:
         control, deadline = request.control, settings.clock.now_ms() + settings.timeout_ms
         self._request = request
         self._settings = settings
-        self._wire = Wire(process, settings.limits)
+        self._wire = AcpWire(process, settings.limits)
         self._process = process
-        self._progress = Progress(
+        self._progress = TurnProgress(
             request.sink, request.run_identity.run_id, settings.limits, process.redacted_value
         )
-        self._questions = Questions(control.decisions, deadline, self._wire.fail)
+        self._questions = PermissionQuestions(control.decisions, deadline, self._wire.fail)
         self._peer = Peer(process, self._wire, self._handle)
         self._session_id: str | None = None
         """The session, once it is prompted."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts import backend_errors as errors
+from awaken.contracts.backends import errors as errors
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.record import Record
 
@@ -29,7 +29,7 @@ class _Frame(Record, frozen=True, kw_only=True):
     error: _Error | None = None
 
 
-class Wire:
+class AcpWire:
     """The transport below the library's connection.
 
     `broken` is set as soon as the agent breaks the protocol or a limit; nothing is read then. The

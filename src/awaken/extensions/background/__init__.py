@@ -4,7 +4,7 @@
 other threads leave through a `DurableMessageSink`, which `AgentRuntime(message_sink=...)` replaces.
 """
 
-from awaken.contracts.sub_runs import DurableMessageRequest, DurableMessageSink
+from awaken.contracts.tools.sub_runs import DurableMessageRequest, DurableMessageSink
 
 from .messages import SEND_MESSAGE_TOOL_ID, MessageError, SendMessageReceipt, SendMessageTool
 from .plugin import BackgroundTasksPlugin

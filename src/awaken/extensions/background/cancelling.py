@@ -3,11 +3,11 @@
 from typing import Any
 
 from awaken.contracts.errors import UsageError
-from awaken.contracts.sub_runs import SubRuns
 from awaken.contracts.tasks import TaskNotFound, TaskNotOwned
-from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools import ExecutionFailed, ToolDescriptor, ToolEffect, ToolOutput
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.sub_runs import SubRuns
+from awaken.contracts.tools.tool import ExecutionFailed, ToolDescriptor, ToolEffect, ToolOutput
 
 from .config import check_offered
 from .targets import Child, Target, relation_schema, target_of

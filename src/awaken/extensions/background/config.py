@@ -3,9 +3,9 @@
 from typing import Literal, get_args
 
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.tool_context import ToolContext
-from awaken.contracts.tools import ToolDenied
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import ToolDenied
 
 SECTION = "background_tasks"
 ToolName = Literal[

@@ -13,15 +13,15 @@ import msgspec
 from awaken.authoring.refusals import bounded
 from awaken.contracts.errors import AwakenError, UnknownAgent
 from awaken.contracts.record import Record
-from awaken.contracts.sub_runs import DurableMessageRequest
 from awaken.contracts.tasks import TaskHasNoInbox, TaskNotFound, TaskNotOwned, TaskTerminated
-from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools import InvalidArguments, ToolDescriptor, ToolEffect, ToolOutput
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.sub_runs import DurableMessageRequest
+from awaken.contracts.tools.tool import InvalidArguments, ToolDescriptor, ToolEffect, ToolOutput
 from awaken.redaction import without_secrets
 
 from .config import check_offered, startable_agents
-from .targets import Child, Parent, Peer, Target, relation_schema, target_of
+from .targets import Child, MessagePeer, Parent, Target, relation_schema, target_of
 
 SEND_MESSAGE_TOOL_ID = "send_message"
 
@@ -111,11 +111,11 @@ async def _send(message: OutgoingMessage, context: ToolContext) -> SendMessageRe
                 detail = "no other agent started this run"
                 return _make_error(MessageError.RECIPIENT_UNAVAILABLE, detail)
             # Who reads it is inferred from the thread: the parent may have handed over since.
-            recipient = Peer(thread_id=context.run.parent_thread_id)
+            recipient = MessagePeer(thread_id=context.run.parent_thread_id)
             return await _send_to_thread(recipient, message.message, context)
-        case Peer(agent_id=str(named)) if named not in startable_agents(context.agent):
+        case MessagePeer(agent_id=str(named)) if named not in startable_agents(context.agent):
             return _make_error(MessageError.PERMISSION_DENIED, _describe_way_out(context))
-        case Peer() as recipient:
+        case MessagePeer() as recipient:
             return await _send_to_thread(recipient, message.message, context)
         case _:
             return _make_error(MessageError.RECIPIENT_NOT_FOUND)
@@ -130,7 +130,9 @@ async def _tell_child(name: str, text: str, context: ToolContext) -> SendMessage
     return _make_receipt(message_id, "the task reads it before its next step, if it has not ended")
 
 
-async def _send_to_thread(recipient: Peer, text: str, context: ToolContext) -> SendMessageReceipt:
+async def _send_to_thread(
+    recipient: MessagePeer, text: str, context: ToolContext
+) -> SendMessageReceipt:
     sub_runs = context.sub_runs
     request = DurableMessageRequest(
         recipient_thread_id=recipient.thread_id,
@@ -144,7 +146,7 @@ async def _send_to_thread(recipient: Peer, text: str, context: ToolContext) -> S
     )
 
 
-def _describe_promise(recipient: Peer, *, is_foreign: bool) -> str:
+def _describe_promise(recipient: MessagePeer, *, is_foreign: bool) -> str:
     """What the sender may rely on."""
     if is_foreign:
         return "handed to the transport of this application"

@@ -2,11 +2,16 @@
 
 from collections.abc import Sequence
 
-from awaken.contracts.loop_state import EXCLUDE_TOOL
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import BeforeInferenceContext, ConfigSection, Plugin, PluginRegistrar
-from awaken.contracts.state import StateCommand
-from awaken.contracts.tools import Tool
+from awaken.contracts.plugins.loop_state import EXCLUDE_TOOL
+from awaken.contracts.plugins.plugin import (
+    BeforeInferenceContext,
+    ConfigSection,
+    Plugin,
+    PluginRegistrar,
+)
+from awaken.contracts.state.keys import StateCommand
+from awaken.contracts.tools.tool import Tool
 
 from .cancelling import CancelTaskTool
 from .config import SECTION, BackgroundTasksConfig, withheld_tools

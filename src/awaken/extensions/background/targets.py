@@ -5,7 +5,7 @@ from typing import Any
 
 from awaken.authoring.refusals import bounded
 from awaken.contracts.record import Record
-from awaken.contracts.tools import InvalidArguments
+from awaken.contracts.tools.tool import InvalidArguments
 
 
 class Own(Record, frozen=True, kw_only=True):
@@ -23,14 +23,14 @@ class Child(Record, frozen=True, kw_only=True):
     """Its name or its id."""
 
 
-class Peer(Record, frozen=True, kw_only=True):
+class MessagePeer(Record, frozen=True, kw_only=True):
     """The agent of another thread."""
 
     thread_id: str
     agent_id: str | None = None
 
 
-Target = Own | Parent | Child | Peer
+Target = Own | Parent | Child | MessagePeer
 
 
 def target_of(arguments: Any, field: str, relations: Collection[str]) -> Target:
@@ -52,7 +52,7 @@ def target_of(arguments: Any, field: str, relations: Collection[str]) -> Target:
             return Child(name=_required(target, relation, "name"))
         case "agent":
             agent_id = target.get("agent_id")
-            return Peer(
+            return MessagePeer(
                 thread_id=_required(target, relation, "thread_id"),
                 agent_id=agent_id if isinstance(agent_id, str) and agent_id else None,
             )

@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 
 from awaken.authoring.functions import tool
-from awaken.contracts.backend_errors import ExecutionBackendError
+from awaken.contracts.backends.errors import ExecutionBackendError
 from awaken.contracts.errors import UsageError
 from awaken.contracts.identity import present
 from awaken.contracts.tasks import SUB_AGENT, TaskInfo, TaskNotFound, TaskRecord
-from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools import InvalidArguments
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import InvalidArguments
 
 from .config import check_offered, startable_agents
 

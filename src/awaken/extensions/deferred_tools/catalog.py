@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import msgspec
 
 from awaken.contracts.errors import InvalidPluginConfig
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.patterns import PatternError, tool_glob
 
 from .config import SECTION, TOOL_SEARCH, DeferredToolsConfig, LoadMode
@@ -27,7 +27,7 @@ class DeferredTool:
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
+class DeferredCatalog:
     """The deferred tools of one agent, compiled once; the same for all its runs."""
 
     config: DeferredToolsConfig
@@ -41,7 +41,7 @@ class Catalog:
         return bool(self.tools)
 
 
-def catalog_of(agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Catalog:
+def catalog_of(agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> DeferredCatalog:
     """Compile an agent's section and its tools.
 
     Raises:
@@ -59,7 +59,7 @@ def catalog_of(agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Catalog
     saving = sum(tool.saving for tool in deferred.values())
     is_on = saving > config.beta_overhead if config.enabled is None else config.enabled
     is_on = is_on and has_search
-    return Catalog(config=config, tools=deferred if is_on else {}, has_search=has_search)
+    return DeferredCatalog(config=config, tools=deferred if is_on else {}, has_search=has_search)
 
 
 def matching(pattern: str, tool_ids: Iterable[str]) -> frozenset[str]:

@@ -3,22 +3,26 @@
 import logging
 from collections.abc import Iterable, Mapping
 
-from awaken.contracts.content import text_of
-from awaken.contracts.context_messages import ContextMessage, system_context
-from awaken.contracts.loop_state import (
+from awaken.contracts.messages.content import text_of
+from awaken.contracts.messages.context_messages import ContextMessage, system_context
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins.loop_state import (
     CONTEXT_MESSAGES,
     TOOL_FILTER,
     RemoveContext,
     ToolFilter,
     UpsertContext,
 )
-from awaken.contracts.permissions import WANTED_TOOLS
-from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import BeforeInferenceContext, BeforeToolExecuteContext, PhaseContext
-from awaken.contracts.state import ScheduledActionSpec, StateCommand
+from awaken.contracts.plugins.plugin import (
+    BeforeInferenceContext,
+    BeforeToolExecuteContext,
+    PhaseContext,
+)
+from awaken.contracts.state.keys import ScheduledActionSpec, StateCommand
+from awaken.contracts.suspension.permissions import WANTED_TOOLS
 from awaken.patterns import PatternError
 
-from .catalog import Catalog, matching
+from .catalog import DeferredCatalog, matching
 from .config import TOOL_SEARCH
 from .learning import expected_use
 from .policy import DEFAULT_PRIOR, belief_after, is_worth_deferring, prior_belief
@@ -30,7 +34,7 @@ from .state import (
     Conversation,
     FirstTurn,
     Shift,
-    ToolUse,
+    ToolUsage,
 )
 
 logger = logging.getLogger(__name__)
@@ -50,7 +54,7 @@ class WantedTools:
     def __init__(self) -> None:
         self._known: dict[str, frozenset[str]] = {}
 
-    def among(self, patterns: Iterable[str], catalog: Catalog) -> frozenset[str]:
+    def among(self, patterns: Iterable[str], catalog: DeferredCatalog) -> frozenset[str]:
         """The deferred tools that some pattern means."""
         for pattern in patterns:
             if pattern not in self._known:
@@ -58,7 +62,7 @@ class WantedTools:
         return frozenset().union(*(self._known[pattern] for pattern in patterns))
 
 
-def _meant(pattern: str, catalog: Catalog) -> frozenset[str]:
+def _meant(pattern: str, catalog: DeferredCatalog) -> frozenset[str]:
     try:
         return matching(pattern, catalog.tools)
     except PatternError as error:
@@ -69,7 +73,7 @@ def _meant(pattern: str, catalog: Catalog) -> frozenset[str]:
 
 async def begin_turn(context: BeforeInferenceContext) -> StateCommand | None:
     """Count the turn, and have the deferred tools hidden when the other hooks have spoken."""
-    catalog: Catalog = context.prepared
+    catalog: DeferredCatalog = context.prepared
     if not catalog.is_on:
         # Nothing is deferred, so there is nothing to search.
         hidden = ToolFilter(excluded=(TOOL_SEARCH,))
@@ -86,7 +90,7 @@ async def begin_turn(context: BeforeInferenceContext) -> StateCommand | None:
 
 async def hide_deferred(context: PhaseContext, _payload: None) -> StateCommand:
     """Defer what is idle, keep deferred tools out of the request, and list their ids."""
-    catalog: Catalog = context.prepared
+    catalog: DeferredCatalog = context.prepared
     agent_id = context.agent.id
     conversation = context.state(LOADED_TOOLS)[agent_id]
     wanted = context.own.among(context.state(WANTED_TOOLS), catalog)
@@ -108,7 +112,7 @@ async def hide_deferred(context: PhaseContext, _payload: None) -> StateCommand:
 
 async def note_call(context: BeforeToolExecuteContext) -> StateCommand | None:
     """Count a call; one of a tool that was not loaded loads it, since the model knows it."""
-    catalog: Catalog = context.prepared
+    catalog: DeferredCatalog = context.prepared
     tool_id, agent_id = context.call.name, context.agent.id
     if tool_id not in catalog.tools or agent_id not in context.state(TOOL_USE):
         return None
@@ -120,7 +124,9 @@ async def note_call(context: BeforeToolExecuteContext) -> StateCommand | None:
     )
 
 
-def idle_tools(catalog: Catalog, conversation: Conversation, use: ToolUse) -> tuple[str, ...]:
+def idle_tools(
+    catalog: DeferredCatalog, conversation: Conversation, use: ToolUsage
+) -> tuple[str, ...]:
     """The loaded tools that are not worth their place in a request any more, by id."""
     rules = catalog.config.disc_beta
     turns_over = conversation.turn - 1

@@ -3,12 +3,12 @@
 import functools
 from collections.abc import Mapping
 
-from awaken.contracts.plugins import PhaseContext, RunEndContext
-from awaken.contracts.profile import ProfileKey, agent_type_scope
+from awaken.contracts.plugins.plugin import PhaseContext, RunEndContext
 from awaken.contracts.record import Record
+from awaken.contracts.state.profile import ProfileKey, agent_type_scope
 
-from .catalog import Catalog
-from .state import LOADED_TOOLS, TOOL_USE, ToolUse
+from .catalog import DeferredCatalog
+from .state import LOADED_TOOLS, TOOL_USE, ToolUsage
 
 LEAST_WEIGHT = 0.1
 """What the latest run weighs at least."""
@@ -27,7 +27,7 @@ class Learned(Record, frozen=True, kw_only=True):
 LEARNED: ProfileKey[Learned] = ProfileKey("deferred_tools.learned", default=Learned(), type=Learned)
 
 
-async def expected_use(context: PhaseContext, catalog: Catalog) -> dict[str, float]:
+async def expected_use(context: PhaseContext, catalog: DeferredCatalog) -> dict[str, float]:
     """How often the agent's deferred tools are called: as learned, else as configured."""
     expected: dict[str, float] = dict(catalog.config.agent_priors)
     if context.profile is not None:
@@ -48,7 +48,7 @@ async def learn(context: RunEndContext) -> None:
             await context.profile.change(LEARNED, agent_type_scope(agent_id), change)
 
 
-def learned_from(before: Learned, *, use: ToolUse, turns: int) -> Learned:
+def learned_from(before: Learned, *, use: ToolUsage, turns: int) -> Learned:
     """What is known after one more run; tools that the run could not have called stay as known."""
     weight = max(LEAST_WEIGHT, 1 / (before.runs + 1))
     presence = dict(before.presence)

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.loop_state import CONTEXT_MESSAGES, RemoveContext
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import ConfigSection, Plugin, PluginRegistrar
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.state import StateCommand
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.plugins.loop_state import CONTEXT_MESSAGES, RemoveContext
+from awaken.contracts.plugins.plugin import ConfigSection, Plugin, PluginRegistrar
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.state.keys import StateCommand
+from awaken.contracts.tools.tool import ToolDescriptor
 
-from .catalog import Catalog, catalog_of
+from .catalog import DeferredCatalog, catalog_of
 from .config import SECTION, DeferredToolsConfig
 from .hooks import HIDE_DEFERRED, LIST_KEY, WantedTools, begin_turn, hide_deferred, note_call
 from .learning import LEARNED, learn
@@ -38,7 +38,7 @@ class DeferredToolsPlugin(Plugin):
         """The section `deferred_tools`."""
         return (ConfigSection.of(SECTION, DeferredToolsConfig),)
 
-    def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Catalog:
+    def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> DeferredCatalog:
         """Decide which tools are deferred, and work out their costs, once."""
         return catalog_of(agent, tools)
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from awaken.contracts.record import Record
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.tools.tool import ToolDescriptor
 
 from .catalog import DeferredTool
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from awaken.contracts.record import Record
-from awaken.contracts.state import MergeStrategy, StateKey, StateScope
+from awaken.contracts.state.keys import MergeStrategy, StateKey, StateScope
 
 
 class Mark(NamedTuple):
@@ -62,7 +62,7 @@ LOADED_TOOLS: StateKey[Mapping[str, Conversation], Shift] = StateKey(
 """By agent id."""
 
 
-class ToolUse(Record, frozen=True, kw_only=True):
+class ToolUsage(Record, frozen=True, kw_only=True):
     """What one agent did in a run."""
 
     since: int = 0
@@ -89,21 +89,21 @@ class Called(Record, frozen=True, kw_only=True):
     turn: int
 
 
-def _used(value: Mapping[str, ToolUse], update: FirstTurn | Called) -> Mapping[str, ToolUse]:
+def _used(value: Mapping[str, ToolUsage], update: FirstTurn | Called) -> Mapping[str, ToolUsage]:
     if isinstance(update, FirstTurn):
-        begun = ToolUse(since=update.since, priors=update.priors)
+        begun = ToolUsage(since=update.since, priors=update.priors)
         return {**value, update.agent_id: value.get(update.agent_id, begun)}
-    use = value.get(update.agent_id, ToolUse())
+    use = value.get(update.agent_id, ToolUsage())
     turns = {*use.calls.get(update.tool_id, ()), update.turn - use.since}
     calls = {**use.calls, update.tool_id: tuple(sorted(turns))}
-    after = ToolUse(since=use.since, priors=use.priors, calls=calls)
+    after = ToolUsage(since=use.since, priors=use.priors, calls=calls)
     return {**value, update.agent_id: after}
 
 
-TOOL_USE: StateKey[Mapping[str, ToolUse], FirstTurn | Called] = StateKey(
+TOOL_USE: StateKey[Mapping[str, ToolUsage], FirstTurn | Called] = StateKey(
     "deferred_tools.use",
     default={},
-    type=dict[str, ToolUse],
+    type=dict[str, ToolUsage],
     apply=_used,
     merge=MergeStrategy.COMMUTATIVE,
 )

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from awaken.authoring.functions import tool
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.tools.context import ToolContext
 
-from .catalog import Catalog
+from .catalog import DeferredCatalog
 from .config import TOOL_SEARCH
 from .search import found, parsed, shown
 from .state import HIDDEN_TOOLS, LOADED_TOOLS, Conversation, Shift
@@ -28,7 +28,7 @@ async def tool_search(
         ctx: The call.
         max_results: How many tools a search by words loads at most.
     """
-    catalog: Catalog = ctx.prepared
+    catalog: DeferredCatalog = ctx.prepared
     # Read without being noted: no other call of the step changes what is looked at here.
     snapshot = ctx.state.snapshot
     hidden: tuple[str, ...] = snapshot.get(HIDDEN_TOOLS)

@@ -19,7 +19,7 @@ Schema = dict[str, Any]
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class Kind(StrictRecord, frozen=True, kw_only=True, rename={"shape": "is"}):
+class A2uiKind(StrictRecord, frozen=True, kw_only=True, rename={"shape": "is"}):
     """What a value may be: in words for models, and as a shape."""
 
     says: str
@@ -39,7 +39,7 @@ class Language(StrictRecord, frozen=True, kw_only=True):
     messages: dict[str, Properties]
     components: dict[str, Properties]
     functions: dict[str, Properties]
-    kinds: dict[str, Kind]
+    kinds: dict[str, A2uiKind]
 
     @property
     def is_nested(self) -> bool:

@@ -5,8 +5,8 @@ import re
 import msgspec
 
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.tools import ToolDenied
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.tools.tool import ToolDenied
 
 from .a2ui_language import Version
 

@@ -10,16 +10,16 @@ from collections.abc import Callable
 import msgspec
 
 from awaken.authoring.delegates import asks_of_delegate
-from awaken.contracts.backend_errors import ExecutionBackendError
 from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
-from awaken.contracts.deltas import TextDelta
+from awaken.contracts.backends.errors import ExecutionBackendError
 from awaken.contracts.errors import UsageError
 from awaken.contracts.events import AgentEvent, StepStart, StreamReset
+from awaken.contracts.messages.deltas import TextDelta
 from awaken.contracts.record import Record
-from awaken.contracts.sub_runs import Delegation
-from awaken.contracts.suspension import PendingToolCall, SuspendTicket, Suspension
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.suspension.tickets import PendingToolCall, SuspendTicket, Suspension
 from awaken.contracts.tool_results import ToolResult, ToolStatus
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.sub_runs import Delegation
 
 from .reading import Interface, InterfaceReader
 

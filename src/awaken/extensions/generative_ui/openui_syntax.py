@@ -41,7 +41,7 @@ class SyntaxRefused(UsageError):
     code = "openui_syntax"
 
 
-class Call(Record, frozen=True, kw_only=True):
+class OpenUiCall(Record, frozen=True, kw_only=True):
     """A component or a function that a statement calls."""
 
     name: str
@@ -54,7 +54,7 @@ class Statement(Record, frozen=True, kw_only=True):
     name: str
     text: str
     references: tuple[str, ...] = ()
-    calls: tuple[Call, ...] = ()
+    calls: tuple[OpenUiCall, ...] = ()
     head: str = ""
     """The component that the whole expression is a call of, if it is one."""
 
@@ -141,7 +141,7 @@ class _Expression:
 
     def __init__(self, tokens: list[Token]) -> None:
         self.references: list[str] = []
-        self.calls: list[Call] = []
+        self.calls: list[OpenUiCall] = []
         self.head = ""
         self._tokens = tokens
         self._at = self._depth = 0
@@ -228,7 +228,7 @@ class _Expression:
         if is_callable and self._took("("):
             bound = self._loop_variable() if name == "@Each" else None
             self._bound += [bound] if bound else []
-            self.calls.append(Call(name=name, arguments=self._items(")")))
+            self.calls.append(OpenUiCall(name=name, arguments=self._items(")")))
             self._bound = self._bound[: len(self._bound) - bool(bound)]
         elif name[0] not in "$@" and name not in _WORDS and name not in self._bound:
             self.references.append(name)

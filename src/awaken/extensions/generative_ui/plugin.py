@@ -2,15 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 
-from awaken.contracts.context_messages import ContextMessage, system_context
 from awaken.contracts.errors import InvalidPluginConfig, KeyCodecError
-from awaken.contracts.loop_state import ADD_CONTEXT_MESSAGE, TOOL_FILTER, ToolFilter
+from awaken.contracts.messages.context_messages import ContextMessage, system_context
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import BeforeInferenceContext, ConfigSection, Plugin, PluginRegistrar
+from awaken.contracts.plugins.loop_state import ADD_CONTEXT_MESSAGE, TOOL_FILTER, ToolFilter
+from awaken.contracts.plugins.plugin import (
+    BeforeInferenceContext,
+    ConfigSection,
+    Plugin,
+    PluginRegistrar,
+)
 from awaken.contracts.record import Record
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.state import StateCommand
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.state.keys import StateCommand
+from awaken.contracts.tools.tool import ToolDescriptor
 
 from .config import SECTION, GenerativeUiConfig, config_of, config_problem, withheld_tools
 from .prompts import a2ui_instructions
@@ -18,7 +23,7 @@ from .state import SURFACES
 from .tools import RenderA2uiTool, render_json_ui, render_openui
 
 
-class Prepared(Record, frozen=True, kw_only=True):
+class PreparedLanguage(Record, frozen=True, kw_only=True):
     """What every step of an agent says, made once."""
 
     withheld: tuple[str, ...]
@@ -41,7 +46,7 @@ class GenerativeUiPlugin(Plugin):
         """The section `generative_ui`."""
         return (ConfigSection.of(SECTION, GenerativeUiConfig),)
 
-    def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Prepared:
+    def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> PreparedLanguage:
         """Write the instructions of the agent.
 
         Raises:
@@ -57,11 +62,11 @@ class GenerativeUiPlugin(Plugin):
             raise InvalidPluginConfig(section=SECTION, agent_id=agent.id, problem=problem)
         text = a2ui_instructions(config) if config.a2ui else ""
         message = system_context(SECTION, text) if text else None
-        return Prepared(withheld=withheld_tools(config), message=message)
+        return PreparedLanguage(withheld=withheld_tools(config), message=message)
 
 
 async def _instruct(context: BeforeInferenceContext) -> StateCommand | None:
-    prepared: Prepared = context.prepared
+    prepared: PreparedLanguage = context.prepared
     command = StateCommand()
     if prepared.withheld:
         command = command.update(TOOL_FILTER, ToolFilter(excluded=prepared.withheld))

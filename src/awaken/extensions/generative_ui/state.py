@@ -3,7 +3,7 @@
 import msgspec
 
 from awaken.contracts.record import Record
-from awaken.contracts.state import StateKey, StateScope
+from awaken.contracts.state.keys import StateKey, StateScope
 
 SURFACES_MAX = 32
 """How many surfaces a thread may show at a time."""

@@ -6,9 +6,9 @@ import msgspec
 
 from awaken.authoring.delegates import TIMEOUT_SECONDS
 from awaken.authoring.functions import tool
-from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools import (
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import (
     InvalidArguments,
     ToolDescriptor,
     ToolEffect,

@@ -4,8 +4,16 @@ Belongs here: which texts are checked, and what is done about what is found. Wha
 personal data look like is in `awaken.redaction`; checks of one's own are given to the plugin.
 """
 
-from .checks import Check, Found
-from .config import Action, GuardrailsConfig, GuardRule, Place
+from .checks import Check, CheckFinding
+from .config import Action, CheckPlace, GuardrailsConfig, GuardRule
 from .plugin import GuardrailsPlugin
 
-__all__ = ["Action", "Check", "Found", "GuardRule", "GuardrailsConfig", "GuardrailsPlugin", "Place"]
+__all__ = [
+    "Action",
+    "Check",
+    "CheckFinding",
+    "CheckPlace",
+    "GuardRule",
+    "GuardrailsConfig",
+    "GuardrailsPlugin",
+]

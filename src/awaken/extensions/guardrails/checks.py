@@ -7,7 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from awaken.contracts.content import (
+from awaken.contracts.errors import InvalidPluginConfig, InvalidSpec
+from awaken.contracts.messages.content import (
     Base64Source,
     ContentBlock,
     Text,
@@ -15,13 +16,12 @@ from awaken.contracts.content import (
     ToolResultContent,
     text_of,
 )
-from awaken.contracts.errors import InvalidPluginConfig, InvalidSpec
 from awaken.contracts.record import Record
 from awaken.redaction import DETECTORS, Detector, Finding, custom_detector, detectors_named
 from awaken.redaction.replacing import findings, redacted, redacted_value
 from awaken.redaction.streaming import RedactedStream
 
-from .config import SECTION, Action, GuardrailsConfig, GuardRule, Place
+from .config import SECTION, Action, CheckPlace, GuardrailsConfig, GuardRule
 
 _WRITTEN = ("json", "xml", "yaml", "javascript", "csv", "markdown", "toml", "rtf")
 """How the media types end of files that are texts, besides `text/…`."""
@@ -38,7 +38,7 @@ class Check(Protocol):
         ...
 
 
-class Found(Record, frozen=True, kw_only=True):
+class CheckFinding(Record, frozen=True, kw_only=True):
     """That a rule objects, and to what kinds of things; never the things themselves."""
 
     rule: str
@@ -60,12 +60,12 @@ class Guard:
             isinstance(it, Detector) and it.can_stream for it in self.detectors
         )
 
-    def objection(self, text: str) -> Found | None:
+    def objection(self, text: str) -> CheckFinding | None:
         """What it objects to in a text."""
         kinds = dict.fromkeys(it.kind for it in findings(text, self.detectors))
         if not kinds:
             return None
-        return Found(rule=self.rule.name, action=self.rule.action, kinds=tuple(kinds))
+        return CheckFinding(rule=self.rule.name, action=self.rule.action, kinds=tuple(kinds))
 
 
 class Guards:
@@ -75,14 +75,14 @@ class Guards:
 
     def __init__(self, guards: Sequence[Guard]) -> None:
         self._by_place = {
-            place: tuple(it for it in guards if place in it.rule.on) for place in Place
+            place: tuple(it for it in guards if place in it.rule.on) for place in CheckPlace
         }
 
-    def has(self, place: Place, *actions: Action) -> bool:
+    def has(self, place: CheckPlace, *actions: Action) -> bool:
         """Whether any rule looks there, and does one of these things."""
         return any(not actions or it.rule.action in actions for it in self._by_place[place])
 
-    def objection(self, place: Place, text: str, *actions: Action) -> Found | None:
+    def objection(self, place: CheckPlace, text: str, *actions: Action) -> CheckFinding | None:
         """What the rules object to that do one of these things; blocking comes first.
 
         What several rules want to have looked at is looked at once.
@@ -93,17 +93,17 @@ class Guards:
             if found:
                 kinds = dict.fromkeys(kind for it in found for kind in it.kinds)
                 rules = ", ".join(it.rule for it in found)
-                return Found(rule=rules, action=action, kinds=tuple(kinds))
+                return CheckFinding(rule=rules, action=action, kinds=tuple(kinds))
         return None
 
-    def redacted_value(self, place: Place, value: Any) -> Any:
+    def redacted_value(self, place: CheckPlace, value: Any) -> Any:
         """JSON without what the redacting rules find."""
         for guard in self._redacting(place):
             value = redacted_value(value, guard.detectors)
         return value
 
     def redacted_blocks(
-        self, place: Place, content: tuple[ContentBlock, ...]
+        self, place: CheckPlace, content: tuple[ContentBlock, ...]
     ) -> tuple[ContentBlock, ...]:
         """Content without what the redacting rules find.
 
@@ -120,7 +120,7 @@ class Guards:
             content = content if made == content else made
         return content
 
-    def streams(self, place: Place) -> list[RedactedStream] | None:
+    def streams(self, place: CheckPlace) -> list[RedactedStream] | None:
         """What a text of that place goes through while it comes.
 
         None: some rule blocks or asks, or can only look at a whole text.
@@ -130,7 +130,7 @@ class Guards:
             return None
         return [RedactedStream(it.detectors) for it in guards]
 
-    def _redacting(self, place: Place) -> list[Guard]:
+    def _redacting(self, place: CheckPlace) -> list[Guard]:
         return [it for it in self._by_place[place] if it.rule.action is Action.REDACT]
 
 
@@ -164,9 +164,9 @@ def _check_rule(rule: GuardRule, names: Sequence[str]) -> None:
         problem = "it looks for nothing; give it `detect` or a `pattern`"
     elif rule.max_chars is not None and rule.pattern is None:
         problem = "`max_chars` says how long what a `pattern` finds is; it has none"
-    elif rule.action is Action.REDACT and Place.TOOL_ARGUMENTS in rule.on:
+    elif rule.action is Action.REDACT and CheckPlace.TOOL_ARGUMENTS in rule.on:
         problem = "arguments cannot be redacted, the call would be another one; block or ask"
-    elif rule.action is Action.ASK and Place.TOOL_RESULTS in rule.on:
+    elif rule.action is Action.ASK and CheckPlace.TOOL_RESULTS in rule.on:
         problem = "nobody can be asked about a result of a call that is over; block or redact"
     if problem:
         raise InvalidSpec(what="It", problem=problem)

@@ -11,7 +11,7 @@ SECTION = "guardrails"
 MAX_CHARS = 10_000
 
 
-class Place(StrEnum):
+class CheckPlace(StrEnum):
     """Which texts a rule looks at."""
 
     INPUT = "input"
@@ -37,7 +37,7 @@ class GuardRule(StrictRecord, frozen=True, kw_only=True):
     """One check and what follows from it."""
 
     name: str
-    on: tuple[Place, ...]
+    on: tuple[CheckPlace, ...]
     action: Action = Action.REDACT
     detect: tuple[str, ...] = ()
     """Kinds of `awaken.redaction` (`secrets`, `pii`, `pii.email`, …) or checks of the plugin."""
@@ -53,7 +53,7 @@ class GuardrailsConfig(StrictRecord, frozen=True, kw_only=True):
     rules: tuple[GuardRule, ...] = (
         GuardRule(
             name="secrets",
-            on=(Place.INPUT, Place.OUTPUT, Place.TOOL_RESULTS),
+            on=(CheckPlace.INPUT, CheckPlace.OUTPUT, CheckPlace.TOOL_RESULTS),
             detect=("secrets",),
         ),
     )

@@ -5,14 +5,14 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.content import Text, Thinking, text_of
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.inference import StreamResult
 from awaken.contracts.lifecycle import Blocked
-from awaken.contracts.loop_state import RUN_LIFECYCLE, TOOL_FILTER, End, ToolFilter
-from awaken.contracts.messages import Message, Role, ToolCall
+from awaken.contracts.messages.content import Text, Thinking, text_of
+from awaken.contracts.messages.message import Message, Role, ToolCall
+from awaken.contracts.models.inference import StreamResult
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import (
+from awaken.contracts.plugins.loop_state import RUN_LIFECYCLE, TOOL_FILTER, End, ToolFilter
+from awaken.contracts.plugins.plugin import (
     AfterInferenceContext,
     AfterToolExecuteContext,
     BeforeInferenceContext,
@@ -25,21 +25,21 @@ from awaken.contracts.plugins import (
     Suspend,
     ToolGateContext,
 )
-from awaken.contracts.screens import ANSWER_STEP, BlockedInput, Screened, StepAnswer
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.state import StateCommand
-from awaken.contracts.suspension import (
+from awaken.contracts.plugins.screens import ANSWER_STEP, BlockedInput, Screened, StepAnswer
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.state.keys import StateCommand
+from awaken.contracts.suspension.tickets import (
     DecisionAction,
     PendingToolCall,
     SuspendTicket,
     Suspension,
 )
 from awaken.contracts.tool_results import ToolResult, ToolStatus
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.tools.tool import ToolDescriptor
 
 from .checks import (
     Check,
-    Found,
+    CheckFinding,
     Guards,
     clashing,
     compiled,
@@ -47,7 +47,7 @@ from .checks import (
     text_in_file,
     without_bytes,
 )
-from .config import SECTION, Action, GuardrailsConfig, Place
+from .config import SECTION, Action, CheckPlace, GuardrailsConfig
 from .reviews import CLEARED, REVIEW, WITHHELD, Withheld, guardrail_review, review_call
 
 _BLOCKED = "[blocked by guardrail '"
@@ -86,7 +86,7 @@ class GuardrailsPlugin(Plugin):
         registrar.tool(guardrail_review)
         registrar.screen_messages(_screen_message)
         registrar.screen_results(_screen_result)
-        registrar.screen_answers(_screen_answer, lambda guards: guards.streams(Place.OUTPUT))
+        registrar.screen_answers(_screen_answer, lambda guards: guards.streams(CheckPlace.OUTPUT))
         registrar.gate(_gate)
         registrar.hook(Phase.BEFORE_INFERENCE, _before_inference)
         registrar.hook(Phase.AFTER_INFERENCE, _after_inference)
@@ -96,15 +96,15 @@ class GuardrailsPlugin(Plugin):
 
 def _screen_message(guards: Guards, message: Message) -> Message | BlockedInput:
     """Take out what may not be kept; of what is blocked nothing is left, and the run ends."""
-    if guards.has(Place.INPUT, Action.BLOCK):
+    if guards.has(CheckPlace.INPUT, Action.BLOCK):
         if message.text.startswith(_BLOCKED):
             # It was blocked before it rested, as in a queue.
             return BlockedInput(message=message, reason=message.text)
-        found = guards.objection(Place.INPUT, _content_text(message), Action.BLOCK)
+        found = guards.objection(CheckPlace.INPUT, _content_text(message), Action.BLOCK)
         if found is not None:
             mark = _mark(found)
             return BlockedInput(message=_with(message, (Text(text=mark),)), reason=mark)
-    content = guards.redacted_blocks(Place.INPUT, message.content)
+    content = guards.redacted_blocks(CheckPlace.INPUT, message.content)
     return message if content is message.content else _with(message, content)
 
 
@@ -113,11 +113,11 @@ def _with(message: Message, content: tuple[Any, ...]) -> Message:
 
 
 def _screen_result(guards: Guards, value: Any) -> Any:
-    if guards.has(Place.TOOL_RESULTS, Action.BLOCK):
-        found = guards.objection(Place.TOOL_RESULTS, _text(value), Action.BLOCK)
+    if guards.has(CheckPlace.TOOL_RESULTS, Action.BLOCK):
+        found = guards.objection(CheckPlace.TOOL_RESULTS, _text(value), Action.BLOCK)
         if found is not None:
             return {"blocked": _mark(found)} if isinstance(value, dict) else _mark(found)
-    return guards.redacted_value(Place.TOOL_RESULTS, value)
+    return guards.redacted_value(CheckPlace.TOOL_RESULTS, value)
 
 
 def _screen_answer(context: AfterInferenceContext, answer: StreamResult) -> Screened:
@@ -125,16 +125,16 @@ def _screen_answer(context: AfterInferenceContext, answer: StreamResult) -> Scre
     # Only this plugin asks for reviews: a model that wants one wants to be believed.
     calls = tuple(_kept(guards, call) for call in answer.tool_calls if call.name != REVIEW)
     answer = msgspec.structs.replace(answer, tool_calls=calls)
-    found = guards.objection(Place.OUTPUT, _said(answer), Action.BLOCK, Action.ASK)
+    found = guards.objection(CheckPlace.OUTPUT, _said(answer), Action.BLOCK, Action.ASK)
     if found is None:
-        content = guards.redacted_blocks(Place.OUTPUT, answer.content)
+        content = guards.redacted_blocks(CheckPlace.OUTPUT, answer.content)
         return Screened(answer=msgspec.structs.replace(answer, content=content))
     if found.action is Action.BLOCK:
         blocked = (Text(text=_mark(found)),)
         return Screened(answer=msgspec.structs.replace(answer, content=blocked, tool_calls=()))
-    asking = review_call(context.run.run_id, context.step, Place.OUTPUT, found)
+    asking = review_call(context.run.run_id, context.step, CheckPlace.OUTPUT, found)
     # What is approved is what was asked about; the rest is taken out all the same.
-    text = text_of(guards.redacted_blocks(Place.OUTPUT, answer.content))
+    text = text_of(guards.redacted_blocks(CheckPlace.OUTPUT, answer.content))
     held = Withheld(text=text, tool_calls=answer.tool_calls)
     return Screened(
         answer=msgspec.structs.replace(answer, content=(), tool_calls=(asking,)),
@@ -144,13 +144,13 @@ def _screen_answer(context: AfterInferenceContext, answer: StreamResult) -> Scre
 
 def _kept(guards: Guards, call: ToolCall) -> ToolCall:
     """A call as it is kept: of arguments that are blocked only why they are."""
-    found = guards.objection(Place.TOOL_ARGUMENTS, _text(call.arguments), Action.BLOCK)
+    found = guards.objection(CheckPlace.TOOL_ARGUMENTS, _text(call.arguments), Action.BLOCK)
     if found is None:
         return call
     return ToolCall(id=call.id, name=call.name, arguments={_REFUSED: _objection(found)})
 
 
-def _objection(found: Found) -> str:
+def _objection(found: CheckFinding) -> str:
     kinds = ", ".join(found.kinds)
     return f"Check '{found.rule}' found {kinds} in the arguments; call it without."
 
@@ -162,7 +162,7 @@ async def _gate(context: ToolGateContext) -> GateDecision | None:
         told = str(call.arguments[_REFUSED])
         return SetResult(result=ToolResult.error(call.name, told, code="guardrail"))
     text = _text(call.arguments)
-    found = guards.objection(Place.TOOL_ARGUMENTS, text, Action.BLOCK, Action.ASK)
+    found = guards.objection(CheckPlace.TOOL_ARGUMENTS, text, Action.BLOCK, Action.ASK)
     if found is None or call.name == REVIEW:
         return None
     kinds = ", ".join(found.kinds)
@@ -187,7 +187,7 @@ async def _before_inference(context: BeforeInferenceContext) -> StateCommand:
     if found is None:
         return command
     upto = len(context.messages)
-    asking = review_call(context.run.run_id, context.step, Place.INPUT, found, upto)
+    asking = review_call(context.run.run_id, context.step, CheckPlace.INPUT, found, upto)
     return command.schedule(ANSWER_STEP, StepAnswer(tool_calls=(asking,)))
 
 
@@ -195,7 +195,7 @@ async def _after_inference(context: AfterInferenceContext) -> StateCommand | Non
     """End the run when what came in or out was blocked."""
     guards: Guards = context.prepared
     answer = context.response
-    if not guards.has(Place.OUTPUT, Action.BLOCK):
+    if not guards.has(CheckPlace.OUTPUT, Action.BLOCK):
         return None
     if isinstance(answer, StreamResult) and answer.text.startswith(_BLOCKED):
         return _ended(answer.text)
@@ -216,19 +216,19 @@ async def _after_review(context: AfterToolExecuteContext) -> StateCommand | None
 async def _at_end(context: RunEndContext) -> StateCommand | None:
     """Note how far the transcript was looked at, so that no later run looks again."""
     guards: Guards = context.prepared
-    is_needed = guards.has(Place.INPUT, Action.ASK) and _objectionable(context) is None
+    is_needed = guards.has(CheckPlace.INPUT, Action.ASK) and _objectionable(context) is None
     return StateCommand().update(CLEARED, len(context.messages)) if is_needed else None
 
 
-def _objectionable(context: BeforeInferenceContext | RunEndContext) -> Found | None:
+def _objectionable(context: BeforeInferenceContext | RunEndContext) -> CheckFinding | None:
     """What somebody has to be asked about in the messages that nobody has cleared."""
     guards: Guards = context.prepared
-    if not guards.has(Place.INPUT, Action.ASK):
+    if not guards.has(CheckPlace.INPUT, Action.ASK):
         return None
     for index in range(context.state(CLEARED), len(context.messages)):
         message = context.messages[index]
         if message.role in (Role.USER, Role.SYSTEM):
-            found = guards.objection(Place.INPUT, _content_text(message), Action.ASK)
+            found = guards.objection(CheckPlace.INPUT, _content_text(message), Action.ASK)
             if found is not None:
                 return found
     return None
@@ -238,7 +238,7 @@ def _ended(reason: str) -> StateCommand:
     return StateCommand().update(RUN_LIFECYCLE, End(termination=Blocked(reason=reason)))
 
 
-def _mark(found: Found) -> str:
+def _mark(found: CheckFinding) -> str:
     return f"{_BLOCKED}{found.rule}': {', '.join(found.kinds)}]"
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from awaken.authoring.functions import tool
 from awaken.contracts.identity import derived_id
-from awaken.contracts.messages import ToolCall
+from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.record import Record
-from awaken.contracts.state import MergeStrategy, StateKey, StateScope
-from awaken.contracts.tool_context import ToolContext
-from awaken.contracts.tools import ToolDenied
+from awaken.contracts.state.keys import MergeStrategy, StateKey, StateScope
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import ToolDenied
 
-from .checks import Found
-from .config import Place
+from .checks import CheckFinding
+from .config import CheckPlace
 
 REVIEW = "guardrail_review"
 
@@ -53,7 +53,9 @@ CLEARED: StateKey[int, int] = StateKey(
 """How many messages of the thread may be sent, as far as those are concerned that ask."""
 
 
-def review_call(run_id: str, step: int, place: Place, found: Found, upto: int = 0) -> ToolCall:
+def review_call(
+    run_id: str, step: int, place: CheckPlace, found: CheckFinding, upto: int = 0
+) -> ToolCall:
     """The call that asks; the same text asks with the same call."""
     arguments: dict[str, Any] = {"check": found.rule, "place": place, "found": list(found.kinds)}
     if upto:
@@ -80,7 +82,7 @@ async def guardrail_review(
     if ctx.resume is None:
         kinds = ", ".join(found)
         return ctx.suspend(f"Check '{check}' found {kinds} in the {place}. May it pass?")
-    if place == Place.INPUT:
+    if place == CheckPlace.INPUT:
         ctx.state.update(CLEARED, messages)
         return "It may be sent."
     held = ctx.state.get(WITHHELD).get(ctx.call_id)

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 from awaken.authoring.functions import tool
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.loop_state import ACTIVE_AGENT
-from awaken.contracts.plugins import Plugin, PluginRegistrar
-from awaken.contracts.tool_context import ToolContext
-from awaken.contracts.tools import InvalidArguments, Tool
+from awaken.contracts.plugins.loop_state import ACTIVE_AGENT
+from awaken.contracts.plugins.plugin import Plugin, PluginRegistrar
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import InvalidArguments, Tool
 
 
 class HandoffPlugin(Plugin):

@@ -8,10 +8,22 @@ from awaken.outbound.credentials import ClientCredentials, Login
 
 from .config import Http, InProcess, McpConfig, McpLimits, McpServer, Restart, Root, Stdio
 from .plugin import McpPlugin
-from .status import Drift, ServerState, ServerStatus, ToolStatus
+from .status import Drift, McpToolStatus, ServerState, ServerStatus
 
 __all__ = [
-    "ClientCredentials", "Drift", "Http", "InProcess", "Login", "McpConfig", "McpLimits",
-    "McpPlugin", "McpServer", "Restart", "Root", "ServerState", "ServerStatus", "Stdio",
-    "ToolStatus",
+    "ClientCredentials",
+    "Drift",
+    "Http",
+    "InProcess",
+    "Login",
+    "McpConfig",
+    "McpLimits",
+    "McpPlugin",
+    "McpServer",
+    "McpToolStatus",
+    "Restart",
+    "Root",
+    "ServerState",
+    "ServerStatus",
+    "Stdio",
 ]  # fmt: skip

@@ -8,18 +8,18 @@ import msgspec
 from msgspec.structs import replace
 
 from awaken.authoring.results import as_output
-from awaken.contracts.suspension import DecisionAction, SuspendTicket, ToolCallResume
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.suspension.tickets import DecisionAction, SuspendTicket, ToolCallResume
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools import ToolError, ToolOutput, ToolTimeout
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import ToolError, ToolOutput, ToolTimeout
 
 from . import errors
 from .catalog import McpTool
 from .config import McpServer
-from .exchange import Asked, Exchange, Json
+from .exchange import Asked, Json, McpExchange
 from .questions import DECLINED, QUESTIONS, OpenQuestion, answers_of, sampled, ticket_of
 from .results import Reports, result_of
-from .server import Server
+from .server import ConnectedServer
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ _PAUSE_S = 0.1
 
 
 async def performed(
-    server: Server, tool: McpTool, arguments: Json, context: ToolContext
+    server: ConnectedServer, tool: McpTool, arguments: Json, context: ToolContext
 ) -> ToolOutput:
     """Call a tool, or go on with a call that people were asked about.
 
@@ -63,7 +63,7 @@ async def performed(
 class _Call:
     """One execution of one tool."""
 
-    server: Server
+    server: ConnectedServer
     config: McpServer
     tool: McpTool
     arguments: Json
@@ -91,7 +91,7 @@ class _Call:
             exchange = self._begun(answers or None, told.get("requestState"))
         raise errors.ServerFailed(f"MCP server '{self.config.name}' asks too often in one call")
 
-    def _first(self) -> Exchange:
+    def _first(self) -> McpExchange:
         question, resume = self.question, self.context.resume
         if question is None or resume is None:
             return self._begun(None, None)
@@ -100,7 +100,7 @@ class _Call:
         answers = answers_of(question, resume)
         return self._begun({**question.answers, **answers}, question.state)
 
-    def _taken(self, question: OpenQuestion, resume: ToolCallResume) -> Exchange:
+    def _taken(self, question: OpenQuestion, resume: ToolCallResume) -> McpExchange:
         exchange = self.server.held.pop(self.context.idempotency_key, None)
         if exchange is None or exchange.task.done():
             raise errors.QuestionLost(f"MCP server '{self.config.name}': {errors.LOST}")
@@ -111,19 +111,19 @@ class _Call:
         exchange.go_on(self.context, answer)
         return exchange
 
-    def _begun(self, answers: Json | None, state: str | None) -> Exchange:
+    def _begun(self, answers: Json | None, state: str | None) -> McpExchange:
         session, limits = self.server.in_use(self.tool), self.config.limits
         reports = Reports(limits, self.server.clock)
 
-        async def call(exchange: Exchange) -> Json:
+        async def call(exchange: McpExchange) -> Json:
             async def report(progress: float, total: float | None, message: str | None) -> None:
                 reports.report(exchange.context, progress, total, message)
 
             return await session.call(self.tool.name, self.arguments, answers, state, report)
 
-        return self.server.began(Exchange(self.context, limits.rounds, call))
+        return self.server.began(McpExchange(self.context, limits.rounds, call))
 
-    async def _heard(self, exchange: Exchange) -> Json | Asked:
+    async def _heard(self, exchange: McpExchange) -> Json | Asked:
         """What the server says next to people or to us; the model is asked by the way."""
         server, patience_ms = self.server, self.config.call_ms
         try:
@@ -152,7 +152,7 @@ class _Call:
             raise errors.QuestionRefused("this server may not ask the model")
         return await sampled(params, self.context, self.config.limits)
 
-    def _held(self, exchange: Exchange, asked: Asked) -> SuspendTicket | None:
+    def _held(self, exchange: McpExchange, asked: Asked) -> SuspendTicket | None:
         """A ticket, while the call is held; None when the server was told no."""
         held, held_max = self.server.held, self.config.limits.held_calls
         if len(held) >= held_max:

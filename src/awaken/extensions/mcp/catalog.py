@@ -12,16 +12,16 @@ import msgspec
 from awaken.authoring.json_schemas import JsonSchema
 from awaken.authoring.schema import sanitized
 from awaken.authoring.schema_tools import ArgumentSchema
-from awaken.contracts import tools
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.record import Record
-from awaken.contracts.skills import SkillArgument
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.specs.skills import SkillArgument
+from awaken.contracts.tools import tool as tools
+from awaken.contracts.tools.context import ToolContext
 from awaken.patterns import tool_glob
 
 from .config import McpConfig, McpServer
 from .errors import ServerFailed
-from .status import Drift, ToolStatus
+from .status import Drift, McpToolStatus
 
 ID_MAX = 64
 SERVER = "mcp.server"
@@ -127,7 +127,7 @@ class McpTool:
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
+class McpCatalog:
     """The usable tools of a listing, and why others are not."""
 
     tools: Mapping[str, McpTool] = field(default_factory=dict)
@@ -140,20 +140,20 @@ class Catalog:
         """The tools in the order of their names."""
         return tuple(self.tools[name] for name in sorted(self.tools))
 
-    def statuses(self) -> tuple[ToolStatus, ...]:
+    def statuses(self) -> tuple[McpToolStatus, ...]:
         """The tools as they are reported."""
         described = (
             (it.descriptor.id, it.name, it.hash, it.name in self.drift) for it in self.offered
         )
         return tuple(
-            ToolStatus(id=id_, name=name, hash=hash_, state="drifted" if is_other else "offered")
+            McpToolStatus(id=id_, name=name, hash=hash_, state="drifted" if is_other else "offered")
             for id_, name, hash_, is_other in described
         )
 
 
 def catalog_of(
-    listing: Listing, server: McpServer, pins: dict[str, str], before: Catalog, perform: Perform
-) -> Catalog:
+    listing: Listing, server: McpServer, pins: dict[str, str], before: McpCatalog, perform: Perform
+) -> McpCatalog:
     """Make the catalogue of a listing; what has not changed since the one before stays as it is.
 
     `pins` are the hashes that tools must have; those of tools that are first seen are added.
@@ -182,7 +182,7 @@ def catalog_of(
             usable[offered.name] = tool
     refusals = (f"tool '{name[:_SHOWN]}' is refused: {why}" for name, why in refused.items())
     problems = (*listing.problems, *refusals)
-    return Catalog({} if problems and server.strict else usable, drift, problems)
+    return McpCatalog({} if problems and server.strict else usable, drift, problems)
 
 
 def withholding(config: McpConfig) -> Callable[[str, str | None], bool]:

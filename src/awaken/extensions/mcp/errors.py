@@ -1,6 +1,6 @@
 """What goes wrong with servers, as errors that a model reads and programs can tell apart."""
 
-from awaken.contracts.tools import ToolError
+from awaken.contracts.tools.tool import ToolError
 
 LOST = (
     "its question was lost with the process; the call is not repeated, it may have had its effect"

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, Literal
 
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.tools.context import ToolContext
 
 from .errors import QuestionRefused, ServerUnavailable
 
@@ -17,10 +17,10 @@ Json = dict[str, Any]
 Ask = Callable[[Kind, Json], Awaitable[Json]]
 """Answers what a server asks; raises a `ToolError` when it gets no answer."""
 
-Carry = Callable[["Exchange"], Awaitable[Json]]
+Carry = Callable[["McpExchange"], Awaitable[Json]]
 """Sends a call and waits for its answer."""
 
-CURRENT_EXCHANGE: ContextVar["Exchange | None"] = ContextVar("mcp_exchange", default=None)
+CURRENT_EXCHANGE: ContextVar["McpExchange | None"] = ContextVar("mcp_exchange", default=None)
 """The call that a request of a server came with, where the transport can tell."""
 
 
@@ -42,7 +42,7 @@ class Asked:
             self.reply.set_result(answer)
 
 
-class Exchange:
+class McpExchange:
     """A call that a task carries; it outlives the tool's execution while people are asked."""
 
     def __init__(self, context: ToolContext, questions_max: int, call: Carry) -> None:

@@ -5,16 +5,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from awaken.authoring.functions import tool
-from awaken.contracts.content import encodable
-from awaken.contracts.skills import Skill, SkillUnavailable
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.tool_context import ToolContext
-from awaken.contracts.tools import Tool, ToolDenied, ToolError
+from awaken.contracts.messages.content import encodable
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.specs.skills import Skill, SkillUnavailable
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import Tool, ToolDenied, ToolError
 
 from .catalog import tool_id, withholding
 from .config import SECTION, McpConfig
 from .results import kept_contents
-from .server import Server
+from .server import ConnectedServer
 
 
 class PromptSkills:
@@ -23,7 +23,7 @@ class PromptSkills:
     name = "mcp"
     is_remote = True
 
-    def __init__(self, servers: Mapping[str, Server]) -> None:
+    def __init__(self, servers: Mapping[str, ConnectedServer]) -> None:
         self._servers = servers
         self._skills: tuple[Skill, ...] = ()
 
@@ -91,10 +91,10 @@ def _text(message: dict[str, Any]) -> str:
     return said if isinstance(said, str) else f"[{content.get('type')}: {part.get('uri', '')}]"
 
 
-def resource_tools(servers: Mapping[str, Server]) -> tuple[Tool, ...]:
+def resource_tools(servers: Mapping[str, ConnectedServer]) -> tuple[Tool, ...]:
     """The tools `mcp_list_resources` and `mcp_read_resource` for these servers."""
 
-    def usable(name: str, context: ToolContext) -> Server:
+    def usable(name: str, context: ToolContext) -> ConnectedServer:
         named = context.agent.config(SECTION, McpConfig).servers
         names = [it for it in servers if named is None or it in named]
         if name not in names:

@@ -7,23 +7,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from awaken.contracts import errors, plugins
+from awaken.contracts import errors
 from awaken.contracts.clock import Clock, SystemClock
-from awaken.contracts.loop_state import TOOL_FILTER, ToolFilter
 from awaken.contracts.phases import Phase
-from awaken.contracts.skills import SkillSource
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.state import StateCommand
-from awaken.contracts.suspension import DecisionAction
+from awaken.contracts.plugins import plugin as plugins
+from awaken.contracts.plugins.loop_state import TOOL_FILTER, ToolFilter
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.specs.skills import SkillSource
+from awaken.contracts.state.keys import StateCommand
+from awaken.contracts.suspension.tickets import DecisionAction
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools import Tool, ToolDescriptor
+from awaken.contracts.tools.tool import Tool, ToolDescriptor
 
 from .calls import performed
 from .catalog import SERVER, component, withholding
 from .config import SECTION, McpConfig, McpServer, check
 from .offers import PromptSkills, resource_tools
 from .questions import QUESTIONS
-from .server import Server
+from .server import ConnectedServer
 from .status import ServerState, ServerStatus
 
 if TYPE_CHECKING:
@@ -49,12 +50,14 @@ class McpPlugin(plugins.Plugin):
         clock: Clock | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self._servers: dict[str, Server] = {}
+        self._servers: dict[str, ConnectedServer] = {}
         for config in servers:
             check(config)
             if any(component(config.name) == component(known) for known in self._servers):
                 raise errors.DuplicateRegistration(kind="MCP server", name=config.name)
-            server = Server(config, clock or SystemClock(), jitter, self._publish, performed)
+            server = ConnectedServer(
+                config, clock or SystemClock(), jitter, self._publish, performed
+            )
             self._servers[config.name] = server
         self._host: plugins.PluginHost | None = None
         self._offered: dict[str, tuple[Tool, ...]] = {}
@@ -183,13 +186,13 @@ class McpPlugin(plugins.Plugin):
         """
         await self._server(server).reached(state)
 
-    def _server(self, name: str) -> Server:
+    def _server(self, name: str) -> ConnectedServer:
         if name not in self._servers:
             known = ", ".join(self._servers) or "none"
             raise errors.UnknownReference(owner="mcp", kind="MCP server", name=name, known=known)
         return self._servers[name]
 
-    def _publish(self, server: Server) -> None:
+    def _publish(self, server: ConnectedServer) -> None:
         """Have agents resolved with what a server offers now; if that cannot be, all stays."""
         name, offered = server.config.name, server.catalog.offered
         before = self._offered.get(name, ())

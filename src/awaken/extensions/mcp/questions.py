@@ -7,19 +7,19 @@ import msgspec
 from msgspec.structs import replace
 
 from awaken.authoring.json_schemas import JsonSchema
-from awaken.contracts import messages
 from awaken.contracts.errors import AwakenError, InvalidSpec
-from awaken.contracts.inference import InferenceOverride, StopReason
+from awaken.contracts.messages import message as messages
+from awaken.contracts.models.inference import InferenceOverride, StopReason
 from awaken.contracts.record import Record
-from awaken.contracts.state import MergeStrategy, StateKey
-from awaken.contracts.suspension import (
+from awaken.contracts.state.keys import MergeStrategy, StateKey
+from awaken.contracts.suspension.tickets import (
     DEADLINE,
     Asks,
     DecisionAction,
     SuspendTicket,
     ToolCallResume,
 )
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.tools.context import ToolContext
 
 from .config import McpLimits, McpServer
 from .errors import QuestionRefused

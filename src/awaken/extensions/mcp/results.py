@@ -3,10 +3,10 @@
 from typing import Any
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.content import encodable
-from awaken.contracts.tool_context import ProgressStatus, ToolContext
+from awaken.contracts.messages.content import encodable
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.tools.context import ProgressStatus, ToolContext
+from awaken.contracts.tools.tool import ToolDescriptor
 
 from .config import McpLimits
 

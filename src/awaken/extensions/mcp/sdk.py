@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from awaken.contracts.tools import ToolError
+from awaken.contracts.tools.tool import ToolError
 from awaken.contracts.tracing import CURRENT_TRACE
 from awaken.outbound.oauth import Person
 

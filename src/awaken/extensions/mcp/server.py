@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 from awaken.contracts.clock import Clock
 from awaken.contracts.errors import AwakenError, InvalidInput, InvalidSpec, UnknownReference
 from awaken.contracts.lifecycle import check_transition
-from awaken.contracts.tool_context import ToolContext
-from awaken.contracts.tools import ToolError, ToolOutput
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import ToolError, ToolOutput
 from awaken.outbound import private_files
 from awaken.outbound.credentials import Login, LoginRequired
 
-from .catalog import Catalog, Listing, McpTool, catalog_of
+from .catalog import Listing, McpCatalog, McpTool, catalog_of
 from .config import Http, McpServer
 from .errors import EXPIRED, ServerUnavailable, ToolDrifted, ToolRemoved
-from .exchange import CURRENT_EXCHANGE, GRACE_S, Ask, Exchange, Json, Kind
+from .exchange import CURRENT_EXCHANGE, GRACE_S, Ask, Json, Kind, McpExchange
 from .questions import DECLINED
 from .status import TRANSITIONS, ServerState, ServerStatus
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from .sdk import SdkSession
 
 Jitter = Callable[[], float]
-Publish = Callable[["Server"], None]
-Calls = Callable[["Server", McpTool, Json, ToolContext], Awaitable[ToolOutput]]
+Publish = Callable[["ConnectedServer"], None]
+Calls = Callable[["ConnectedServer", McpTool, Json, ToolContext], Awaitable[ToolOutput]]
 logger = logging.getLogger(__name__)
 _NOTHING: Mapping[str, str] = {}
 
 
-class Server:
+class ConnectedServer:
     """A server, its state, its catalogue and its current connection."""
 
     refused: tuple[str, ...] = ()
@@ -46,15 +46,15 @@ class Server:
     ) -> None:
         self.config, self.clock = config, clock
         self.listing = Listing()
-        self.catalog = Catalog()
+        self.catalog = McpCatalog()
         """The last one that could be read, also while the server is away."""
-        self.held: dict[str, Exchange] = {}
+        self.held: dict[str, McpExchange] = {}
         """Calls of the older era that wait for people, by their idempotency keys."""
         self.turns = asyncio.Semaphore(config.concurrency)
         self._jitter, self._publish, self._calls = jitter, publish, calls
         self._pins: dict[str, str] | None = None
         self._session: SdkSession | None = None
-        self._exchanges: set[Exchange] = set()
+        self._exchanges: set[McpExchange] = set()
         self._generation = self._attempts = self._unheard = 0
         self._error: str | None = None
         self._state = ServerState.DISABLED
@@ -122,7 +122,7 @@ class Server:
             self._check(tool)
         return self._session
 
-    def began(self, exchange: Exchange) -> Exchange:
+    def began(self, exchange: McpExchange) -> McpExchange:
         """Know of a call, so that what the server asks can be told to it."""
         self._exchanges.add(exchange)
         exchange.task.add_done_callback(partial(self._over, exchange))
@@ -294,7 +294,7 @@ class Server:
             raise ServerUnavailable("no call, or more than one, could be meant by the question")
         return await exchange.ask(kind, params)
 
-    def _over(self, exchange: Exchange, task: "asyncio.Task[Json]") -> None:
+    def _over(self, exchange: McpExchange, task: "asyncio.Task[Json]") -> None:
         self._exchanges.discard(exchange)
         self.held.pop(exchange.context.idempotency_key, None)
         if not task.cancelled():

@@ -42,7 +42,7 @@ class Drift(Record, frozen=True, kw_only=True):
     offered: str
 
 
-class ToolStatus(Record, frozen=True, kw_only=True):
+class McpToolStatus(Record, frozen=True, kw_only=True):
     """One tool of a server; `hash` is what `pins` takes."""
 
     id: str
@@ -61,7 +61,7 @@ class ServerStatus(Record, frozen=True, kw_only=True):
     generation: int = always(0)
     """Connections so far; what belongs to an earlier one is dropped."""
     protocol_version: str | None = None
-    tools: tuple[ToolStatus, ...] = always(())
+    tools: tuple[McpToolStatus, ...] = always(())
     prompts: int = 0
     problems: tuple[str, ...] = always(())
     """What it offers and cannot be used, and why."""

@@ -6,7 +6,7 @@ that name the run and the trace, `TextLogFormatter` lines for people. Whatever p
 tools and errors said goes through `Redactor` before it leaves the process; names and ids do not.
 """
 
-from awaken.contracts.statistics import Statistics, Timing
+from awaken.contracts.plugins.statistics import Statistics, Timing
 
 from .config import ContentCapture, ObservabilityConfig
 from .logs import JsonLogFormatter, RunContextFilter, TextLogFormatter

@@ -5,10 +5,10 @@ from typing import Any
 from opentelemetry._logs import SeverityNumber
 from opentelemetry.trace import SpanKind
 
-from awaken.contracts.inference import Effort, InferenceRequest, StreamResult, VendorAnswer
-from awaken.contracts.instruments import ModelCall
-from awaken.contracts.model_errors import ContentFiltered
-from awaken.contracts.usage import TokenUsage
+from awaken.contracts.messages.usage import TokenUsage
+from awaken.contracts.models.errors import ContentFiltered
+from awaken.contracts.models.inference import Effort, InferenceRequest, StreamResult, VendorAnswer
+from awaken.contracts.plugins.instruments import ModelCall
 
 from . import names
 from .call_spans import CallSpan

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from awaken.contracts.errors import InvalidPluginConfig, InvalidValue, KeyCodecError
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.specs import AgentSpec
+from awaken.contracts.specs.agents import AgentSpec
 
 SECTION = "observability"
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.content import (
+from awaken.contracts.messages.content import (
     Audio,
     Base64Source,
     ContentBlock,
@@ -22,8 +22,8 @@ from awaken.contracts.content import (
     Video,
     text_of,
 )
-from awaken.contracts.inference import InferenceRequest, StopReason, StreamResult
-from awaken.contracts.messages import Message, Role, ToolCall
+from awaken.contracts.messages.message import Message, Role, ToolCall
+from awaken.contracts.models.inference import InferenceRequest, StopReason, StreamResult
 from awaken.contracts.record import Record
 
 from .redactor import CUT, Redactor

@@ -9,7 +9,7 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
-from awaken.contracts.content import printable
+from awaken.contracts.messages.content import printable
 from awaken.contracts.tracing import CURRENT_RUN, CURRENT_TRACE
 
 from .redactor import Redactor

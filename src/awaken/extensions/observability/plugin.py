@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from awaken.contracts.clock import Clock, SystemClock
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.instruments import Instrument
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import ConfigSection, Plugin, PluginHost, PluginRegistrar
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.statistics import Statistics
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.plugins.instruments import Instrument
+from awaken.contracts.plugins.plugin import ConfigSection, Plugin, PluginHost, PluginRegistrar
+from awaken.contracts.plugins.statistics import Statistics
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.tools.tool import ToolDescriptor
 
 from .config import (
     CONTENT_CHARS,

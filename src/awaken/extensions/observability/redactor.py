@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any
 
-from awaken.contracts.content import encodable
+from awaken.contracts.messages.content import encodable
 from awaken.redaction import redacted
 
 MARK = "[redacted]"

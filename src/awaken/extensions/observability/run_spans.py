@@ -5,13 +5,13 @@ from types import TracebackType
 
 from opentelemetry.trace import SpanKind, StatusCode
 
-from awaken.contracts.addresses import server_of
-from awaken.contracts.instruments import ModelCall, ModelWatch, RunWatch, ToolWatch
 from awaken.contracts.lifecycle import Failed, Suspended, Termination
-from awaken.contracts.messages import ToolCall
-from awaken.contracts.specs import AgentSpec, RemoteEndpoint
-from awaken.contracts.tools import ToolDescriptor
-from awaken.contracts.usage import TokenUsage
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.messages.usage import TokenUsage
+from awaken.contracts.models.addresses import server_of
+from awaken.contracts.plugins.instruments import ModelCall, ModelWatch, RunWatch, ToolWatch
+from awaken.contracts.specs.agents import AgentSpec, RemoteEndpoint
+from awaken.contracts.tools.tool import ToolDescriptor
 
 from . import names
 from .chat_spans import ChatSpan

@@ -2,9 +2,9 @@
 
 from opentelemetry import trace
 
-from awaken.contracts.plugins import RunStartContext
+from awaken.contracts.plugins.plugin import RunStartContext
 from awaken.contracts.record import Record
-from awaken.contracts.state import StateCommand, StateKey
+from awaken.contracts.state.keys import StateCommand, StateKey
 from awaken.contracts.tracing import TraceContext
 
 from .scopes import span_context, trace_context

@@ -12,15 +12,15 @@ from types import TracebackType
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.inference import StreamResult
-from awaken.contracts.instruments import Instrument, ModelCall
 from awaken.contracts.lifecycle import Failed, Termination
-from awaken.contracts.messages import ToolCall
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.statistics import Statistics, Timing
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.messages.usage import TokenUsage
+from awaken.contracts.models.inference import StreamResult
+from awaken.contracts.plugins.instruments import Instrument, ModelCall
+from awaken.contracts.plugins.statistics import Statistics, Timing
+from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.tool_results import ToolResult, ToolStatus
-from awaken.contracts.tools import ToolDescriptor
-from awaken.contracts.usage import TokenUsage
+from awaken.contracts.tools.tool import ToolDescriptor
 
 BUCKET_MS = 600_000
 BUCKETS = 144

@@ -2,9 +2,9 @@
 
 from opentelemetry.trace import SpanKind
 
-from awaken.contracts.messages import ToolCall
+from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.tool_results import ToolResult, ToolStatus
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.tools.tool import ToolDescriptor
 
 from . import names
 from .call_spans import CallSpan

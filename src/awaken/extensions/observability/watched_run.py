@@ -4,9 +4,9 @@ from opentelemetry import context as otel
 from opentelemetry import trace
 from opentelemetry.util.types import AttributeValue
 
-from awaken.contracts.addresses import ServerAddress
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.specs import AgentSpec
+from awaken.contracts.models.addresses import ServerAddress
+from awaken.contracts.specs.agents import AgentSpec
 
 from . import names
 from .config import ContentCapture

@@ -3,10 +3,10 @@
 import difflib
 from collections.abc import Mapping
 
-from awaken.contracts.permissions import ToolBehavior
 from awaken.contracts.record import Record
-from awaken.contracts.tools import ToolDescriptor
-from awaken.patterns import Kind, PatternError, ToolPattern, parse_pattern
+from awaken.contracts.suspension.permissions import ToolBehavior
+from awaken.contracts.tools.tool import ToolDescriptor
+from awaken.patterns import ConditionKind, PatternError, ToolPattern, parse_pattern
 
 from .config import PermissionConfig, RuleConfig
 from .rules import Rule, RuleSet
@@ -79,7 +79,7 @@ def _oddity(number: int, rule: Rule, meant: list[ToolDescriptor], tools: Tools) 
 
 def _without_tool(number: int, rule: Rule, tools: Tools) -> str:
     wanted = rule.pattern.tool
-    is_named = wanted.kind is Kind.EXACT and not wanted.text.startswith(LATE_TOOLS)
+    is_named = wanted.kind is ConditionKind.EXACT and not wanted.text.startswith(LATE_TOOLS)
     if is_named and rule.behavior is not ToolBehavior.DENY:
         near = difflib.get_close_matches(wanted.text, tools, n=1)
         hint = f"write '{near[0]}', or" if near else "write"

@@ -2,8 +2,8 @@
 
 from enum import StrEnum
 
-from awaken.contracts.permissions import PermissionScope, ToolBehavior
 from awaken.contracts.record import StrictRecord
+from awaken.contracts.suspension.permissions import PermissionScope, ToolBehavior
 
 SECTION = "permission"
 NAME = "permission"

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from awaken.contracts.loop_state import TOOL_FILTER, ToolFilter
-from awaken.contracts.permissions import ASKING_TOOLS, PermissionScope, ToolBehavior
-from awaken.contracts.plugins import (
+from awaken.contracts.plugins.loop_state import TOOL_FILTER, ToolFilter
+from awaken.contracts.plugins.plugin import (
     Allow,
     BeforeInferenceContext,
     Block,
@@ -14,10 +13,16 @@ from awaken.contracts.plugins import (
     ToolGateContext,
 )
 from awaken.contracts.record import Record
-from awaken.contracts.state import StateCommand
-from awaken.contracts.suspension import PendingToolCall, ResumeMode, SuspendTicket, Suspension
+from awaken.contracts.state.keys import StateCommand
+from awaken.contracts.suspension.permissions import ASKING_TOOLS, PermissionScope, ToolBehavior
+from awaken.contracts.suspension.tickets import (
+    PendingToolCall,
+    ResumeMode,
+    SuspendTicket,
+    Suspension,
+)
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools import ToolDenied
+from awaken.contracts.tools.tool import ToolDenied
 from awaken.patterns import call_of
 
 from .config import OnDeny
@@ -26,7 +31,7 @@ from .rules import RuleSet, Verdict, hidden_tools, is_within
 ACTION = "tool:PermissionConfirm"
 
 
-class Prepared(Record, frozen=True, kw_only=True):
+class PreparedPolicy(Record, frozen=True, kw_only=True):
     """What an agent's section comes to."""
 
     rules: RuleSet
@@ -41,7 +46,7 @@ async def permission_gate(context: ToolGateContext) -> GateDecision | Allow | No
     """Let a call pass, ask about it or refuse it. Nothing but rules, answers and the call count."""
     if context.call.name in ASKING_TOOLS:
         return None
-    prepared: Prepared = context.prepared
+    prepared: PreparedPolicy = context.prepared
     call = call_of(context.call.name, context.call.arguments)
     verdict: Verdict = await context.own.verdict(context, prepared.rules, call)
     match verdict.behavior:
@@ -55,7 +60,7 @@ async def permission_gate(context: ToolGateContext) -> GateDecision | Allow | No
 
 async def hide_denied_tools(context: BeforeInferenceContext) -> StateCommand | None:
     """Keep from the model what it could not call anyway."""
-    prepared: Prepared = context.prepared
+    prepared: PreparedPolicy = context.prepared
     denials = await context.own.denials(context)
     new = [tool_id for tool_id in context.tool_ids if tool_id not in prepared.tool_ids]
     hidden = [tool_id for tool_id in context.tool_ids if tool_id in prepared.hidden]

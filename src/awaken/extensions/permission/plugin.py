@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from awaken.contracts.errors import InvalidPluginConfig, KeyCodecError
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import ConfigSection, Plugin, PluginRegistrar
-from awaken.contracts.remembered import (
+from awaken.contracts.plugins.plugin import ConfigSection, Plugin, PluginRegistrar
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.suspension.remembered import (
     FORGOTTEN,
     RUN_ANSWERS,
     SHARED_ANSWERS,
     THREAD_ANSWERS,
 )
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.tools.tool import ToolDescriptor
 
 from .checking import RefusedRule, compiled
 from .config import NAME, SECTION, PermissionConfig
-from .gate import Prepared, hide_denied_tools, permission_gate
+from .gate import PreparedPolicy, hide_denied_tools, permission_gate
 from .remembering import (
     SHARE_APPROVAL,
     SHARE_REFUSAL,
@@ -27,7 +27,7 @@ from .remembering import (
     share_answer,
 )
 from .rules import hidden_tools
-from .standing import Standing
+from .standing import RememberedRules
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class PermissionPlugin(Plugin):
         """The section `permission`."""
         return (ConfigSection.of(SECTION, PermissionConfig),)
 
-    def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Prepared:
+    def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> PreparedPolicy:
         """Compile the agent's rules and find the tools that they hide.
 
         Raises:
@@ -76,13 +76,13 @@ class PermissionPlugin(Plugin):
             more = f" (and {len(made.oddities) - 1} more)" if len(made.oddities) > 1 else ""
             what = f"Section '{SECTION}' of agent '{agent.id}'"
             logger.warning("%s: %s%s.", what, made.oddities[0], more)
-        return Prepared(
+        return PreparedPolicy(
             rules=made.rules,
             on_deny=config.on_deny,
             tool_ids=frozenset(tools),
             hidden=frozenset(hidden_tools(made.rules, tools)),
         )
 
-    def activate(self, run: RunIdentity, agent: AgentSpec) -> Standing:
+    def activate(self, run: RunIdentity, agent: AgentSpec) -> RememberedRules:
         """What the run knows of earlier answers."""
-        return Standing()
+        return RememberedRules()

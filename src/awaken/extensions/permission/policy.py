@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from awaken.contracts.permissions import ToolBehavior
 from awaken.contracts.record import Record
+from awaken.contracts.suspension.permissions import ToolBehavior
 from awaken.patterns import call_of
 
 from .rules import RuleSet, decide
@@ -20,7 +20,7 @@ class PastCall(Record, frozen=True, kw_only=True):
     arguments: Any = None
 
 
-class Change(Record, frozen=True, kw_only=True):
+class PolicyChange(Record, frozen=True, kw_only=True):
     """A call to which something else would happen now."""
 
     call: PastCall
@@ -34,9 +34,9 @@ class PolicyDiff(Record, frozen=True, kw_only=True):
     """What a changed rule set changes."""
 
     calls: int
-    changes: tuple[Change, ...] = ()
+    changes: tuple[PolicyChange, ...] = ()
 
-    def newly(self, behavior: ToolBehavior) -> tuple[Change, ...]:
+    def newly(self, behavior: ToolBehavior) -> tuple[PolicyChange, ...]:
         """The calls to which this happens now and did not before."""
         return tuple(change for change in self.changes if change.after is behavior)
 
@@ -46,12 +46,12 @@ def policy_diff(old: RuleSet, new: RuleSet, calls: Sequence[PastCall]) -> Policy
     return PolicyDiff(calls=len(calls), changes=tuple(_changes(old, new, calls)))
 
 
-def _changes(old: RuleSet, new: RuleSet, calls: Iterable[PastCall]) -> Iterable[Change]:
+def _changes(old: RuleSet, new: RuleSet, calls: Iterable[PastCall]) -> Iterable[PolicyChange]:
     for past in calls:
         call = call_of(past.tool, past.arguments)
         before, after = decide(old, call), decide(new, call)
         if before.behavior is not after.behavior:
-            yield Change(
+            yield PolicyChange(
                 call=past,
                 before=before.behavior,
                 after=after.behavior,

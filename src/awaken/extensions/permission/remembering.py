@@ -6,16 +6,17 @@ be repeated after a crash; an answer that is added twice counts once.
 
 import logging
 
-from awaken.contracts.loop_state import TOOL_CALL_STATES
-from awaken.contracts.permissions import PermissionScope, Remember, ToolBehavior
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import (
+from awaken.contracts.plugins.loop_state import TOOL_CALL_STATES
+from awaken.contracts.plugins.plugin import (
     AfterToolExecuteContext,
     BeforeToolExecuteContext,
     PhaseContext,
     ToolPhaseContext,
 )
-from awaken.contracts.remembered import (
+from awaken.contracts.state.keys import ScheduledActionSpec, StateCommand
+from awaken.contracts.suspension.permissions import PermissionScope, Remember, ToolBehavior
+from awaken.contracts.suspension.remembered import (
     FORGOTTEN,
     RUN_ANSWERS,
     SHARED_ANSWERS,
@@ -25,9 +26,8 @@ from awaken.contracts.remembered import (
     project_place,
     user_place,
 )
-from awaken.contracts.state import ScheduledActionSpec, StateCommand
-from awaken.contracts.suspension import DecisionAction, ToolCallResume
-from awaken.patterns import Call, PatternError, call_of
+from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
+from awaken.patterns import PatternCall, PatternError, call_of
 
 from .config import NAME
 from .gate import ACTION, asked_pattern
@@ -85,7 +85,7 @@ async def share_answer(context: PhaseContext, answer: RememberedAnswer) -> None:
 
 
 def _remembered(
-    context: ToolPhaseContext, call: Call, resume: ToolCallResume
+    context: ToolPhaseContext, call: PatternCall, resume: ToolCallResume
 ) -> StateCommand | None:
     # Answers are no questions: who asked is found among the rules alone.
     verdict = decide(context.prepared.rules, call)
@@ -107,7 +107,7 @@ def _remembered(
 
 
 def _answer(
-    context: ToolPhaseContext, call: Call, resume: ToolCallResume, verdict: Verdict
+    context: ToolPhaseContext, call: PatternCall, resume: ToolCallResume, verdict: Verdict
 ) -> RememberedAnswer | None:
     remember = resume.remember
     assert remember is not None
@@ -133,7 +133,7 @@ def _answer(
     )
 
 
-def _covers(text: str, behavior: ToolBehavior, call: Call) -> bool:
+def _covers(text: str, behavior: ToolBehavior, call: PatternCall) -> bool:
     """Whether a pattern that somebody sent describes the call that was asked about."""
     try:
         if Rule(parsed(text), behavior).fits(call):

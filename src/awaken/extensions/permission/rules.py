@@ -7,8 +7,8 @@ names. What can stop a call is matched generously, what lets it pass is matched 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from awaken.contracts.permissions import PermissionScope, ToolBehavior
-from awaken.patterns import Call, PatternIndex, ToolPattern
+from awaken.contracts.suspension.permissions import PermissionScope, ToolBehavior
+from awaken.patterns import PatternCall, PatternIndex, ToolPattern
 
 _REACH = {
     scope: reach
@@ -44,7 +44,7 @@ class Rule:
         """Whether some call of the tool can be meant."""
         return self.tool in (None, tool_id) and self.pattern.matches_tool(tool_id)
 
-    def fits(self, call: Call) -> bool:
+    def fits(self, call: PatternCall) -> bool:
         """Whether the call is meant: in doubt it is, unless the rule would let it pass."""
         if self.tool not in (None, call.tool_id):
             return False
@@ -87,7 +87,7 @@ class RuleSet:
         """The rules that can mean calls of the tool, most specific first."""
         return self._index.of_tool(tool_id)
 
-    def worth_asking(self, call: Call) -> list[Rule]:
+    def worth_asking(self, call: PatternCall) -> list[Rule]:
         """The rules that may fit the call, most specific first; no other one does."""
         return self._index.of_call(call)
 
@@ -97,7 +97,7 @@ def by_specificity(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     return tuple(sorted(rules, key=lambda rule: rule.pattern.specificity, reverse=True))
 
 
-def decide(rules: RuleSet, call: Call, answers: Sequence[Rule] = ()) -> Verdict:
+def decide(rules: RuleSet, call: PatternCall, answers: Sequence[Rule] = ()) -> Verdict:
     """What happens to a call: a denial beats a permission, a permission beats a question.
 
     Of rules that say the same the most specific one speaks. `answers` are what people and grants
@@ -135,7 +135,7 @@ def is_within(scope: PermissionScope, limit: PermissionScope) -> bool:
     return _REACH[scope] <= _REACH[limit]
 
 
-def _first(behavior: ToolBehavior, rules: Iterable[Rule], call: Call) -> Rule | None:
+def _first(behavior: ToolBehavior, rules: Iterable[Rule], call: PatternCall) -> Rule | None:
     return next((it for it in rules if it.behavior is behavior and it.fits(call)), None)
 
 

@@ -5,11 +5,16 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from awaken.contracts.permissions import TOOL_GRANTS, PermissionScope, ToolBehavior, ToolGrant
-from awaken.contracts.plugins import PhaseContext
-from awaken.contracts.profile import thread_scope
+from awaken.contracts.plugins.plugin import PhaseContext
 from awaken.contracts.record import Record
-from awaken.contracts.remembered import (
+from awaken.contracts.state.profile import thread_scope
+from awaken.contracts.suspension.permissions import (
+    TOOL_GRANTS,
+    PermissionScope,
+    ToolBehavior,
+    ToolGrant,
+)
+from awaken.contracts.suspension.remembered import (
     FORGOTTEN,
     RUN_ANSWERS,
     SHARED_ANSWERS,
@@ -19,7 +24,7 @@ from awaken.contracts.remembered import (
     project_place,
     user_place,
 )
-from awaken.patterns import Call, PatternError, ToolPattern, parse_pattern
+from awaken.patterns import PatternCall, PatternError, ToolPattern, parse_pattern
 
 from .rules import Rule, RuleSet, Verdict, by_specificity, decide
 
@@ -35,7 +40,7 @@ class Shared(Record, frozen=True, kw_only=True):
     """Answers of the thread and its run that were taken back."""
 
 
-class Standing:
+class RememberedRules:
     """The answers that hold for one run.
 
     What others may change is read once, and again before an answer decides: one that somebody
@@ -49,7 +54,7 @@ class Standing:
         self._made_of: tuple[Any, ...] = ()
         self._rules: tuple[Rule, ...] = ()
 
-    async def verdict(self, context: PhaseContext, rules: RuleSet, call: Call) -> Verdict:
+    async def verdict(self, context: PhaseContext, rules: RuleSet, call: PatternCall) -> Verdict:
         """What happens to a call, by the rules and by the answers of this moment.
 
         Raises:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from awaken.contracts.context_messages import ContextTarget
+from awaken.contracts.messages.context_messages import ContextTarget
 from awaken.contracts.record import StrictRecord
 
 SECTION = "reminder"

@@ -1,8 +1,8 @@
 """After a result it is scheduled what the agent's next request is to say."""
 
-from awaken.contracts.loop_state import ADD_CONTEXT_MESSAGE
-from awaken.contracts.plugins import AfterToolExecuteContext
-from awaken.contracts.state import StateCommand
+from awaken.contracts.plugins.loop_state import ADD_CONTEXT_MESSAGE
+from awaken.contracts.plugins.plugin import AfterToolExecuteContext
+from awaken.contracts.state.keys import StateCommand
 from awaken.patterns import call_of
 
 from .rules import Reminders

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import ConfigSection, Plugin, PluginRegistrar
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.plugins.plugin import ConfigSection, Plugin, PluginRegistrar
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.tools.tool import ToolDescriptor
 
 from .config import SECTION, ReminderConfig, ReminderRule
 from .hooks import remind

@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.context_messages import ContextMessage
 from awaken.contracts.errors import InvalidPluginConfig
-from awaken.contracts.messages import as_blocks
+from awaken.contracts.messages.context_messages import ContextMessage
+from awaken.contracts.messages.message import as_blocks
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.patterns import (
-    Call,
     Condition,
-    Kind,
+    ConditionKind,
+    PatternCall,
     PatternError,
     PatternIndex,
     ToolPattern,
@@ -65,7 +65,7 @@ class Reminders(msgspec.Struct, frozen=True, eq=False):
 
     rules: PatternIndex[Reminder]
 
-    def due(self, call: Call, result: ToolResult) -> list[ContextMessage]:
+    def due(self, call: PatternCall, result: ToolResult) -> list[ContextMessage]:
         """What is to be said after the result of a call."""
         return [it.message for it in self.rules.may_match(call) if it.follows(result)]
 
@@ -107,7 +107,7 @@ def _reminder(name: str, rule: ReminderRule) -> Reminder:
             found = (parse_condition(it.path, _OPERATORS[it.op], it.value) for it in fields)
             return Reminder(message, status, None, tuple(found))
         case OutputMatch(status=status, content=str() as glob):
-            return Reminder(message, status, ValueTest(Kind.GLOB, glob))
+            return Reminder(message, status, ValueTest(ConditionKind.GLOB, glob))
         case OutputMatch(status=status):
             return Reminder(message, status)
     return Reminder(message)

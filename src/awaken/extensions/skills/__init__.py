@@ -7,7 +7,7 @@ implement `contracts.skills.SkillSource`.
 """
 
 from .config import ScriptsConfig, SkillsConfig
-from .given import GivenSkills
+from .given import StaticSkills
 from .plugin import SkillsPlugin
 
-__all__ = ["GivenSkills", "ScriptsConfig", "SkillsConfig", "SkillsPlugin"]
+__all__ = ["ScriptsConfig", "SkillsConfig", "SkillsPlugin", "StaticSkills"]

@@ -6,20 +6,20 @@ from typing import Any
 
 from awaken.authoring.delegates import TIMEOUT_SECONDS, delegated
 from awaken.authoring.functions import tool
-from awaken.contracts.messages import Provenance
-from awaken.contracts.permissions import TOOL_GRANTS, WANTED_TOOLS
-from awaken.contracts.skills import Skill, SkillContext, SkillUnavailable
-from awaken.contracts.sub_runs import Delegation
-from awaken.contracts.tool_context import ToolContext
+from awaken.contracts.messages.message import Provenance
+from awaken.contracts.specs.skills import Skill, SkillContext, SkillUnavailable
+from awaken.contracts.suspension.permissions import TOOL_GRANTS, WANTED_TOOLS
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools import Tool
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.sub_runs import Delegation
+from awaken.contracts.tools.tool import Tool
 
 from .config import SECTION, SkillsConfig
 from .grants import grant_of, usable_patterns, wanted_tools
 from .library import Entry, SkillLibrary
 from .problems import SkillProblem
 from .rendering import ALL, MAX_TEXT, checked_arguments, rendered
-from .state import ACTIVE_SKILLS, FORKS, ActiveSkill, Fork
+from .state import ACTIVE_SKILLS, FORKS, ActiveSkill, SkillFork
 
 RENDER_SECONDS = 60
 MAX_ACTIVE = 16
@@ -138,11 +138,11 @@ def _taken(entry: Entry, text: str, provenance: Provenance) -> ActiveSkill:
     )
 
 
-def _fork(entry: Entry, text: str, config: SkillsConfig, ctx: ToolContext) -> Fork:
+def _fork(entry: Entry, text: str, config: SkillsConfig, ctx: ToolContext) -> SkillFork:
     agent_id = _follower(entry.skill, config, ctx)
     followed = _taken(entry, text, Provenance.MODEL)
     grant = grant_of(followed, config, agent_id)
-    return Fork(
+    return SkillFork(
         call_id=ctx.call_id,
         agent_id=agent_id,
         prompt=text,
@@ -162,7 +162,7 @@ def _follower(skill: Skill, config: SkillsConfig, ctx: ToolContext) -> str:
     return agent_id
 
 
-async def _followed(fork: Fork, ctx: ToolContext) -> ToolResult:
+async def _followed(fork: SkillFork, ctx: ToolContext) -> ToolResult:
     """The answer of the agent that follows the skill, or its question."""
     asked = Delegation(
         agent_id=fork.agent_id,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from html import escape
 
-from awaken.contracts.skills import Skill
+from awaken.contracts.specs.skills import Skill
 
 USAGE = (
     "<skills_usage>Call the tool `skill` with a name from the list before you do what it "

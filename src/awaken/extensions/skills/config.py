@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.skills import Skill
+from awaken.contracts.specs.skills import Skill
 
 SECTION = "skills"
 SKILL = "skill"

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from awaken.contracts.record import Record
-from awaken.contracts.skills import Skill, SkillArgument, SkillContext
+from awaken.contracts.specs.skills import Skill, SkillArgument, SkillContext
 
 from .frontmatter import read_frontmatter, split_document
 from .problems import DocumentError, InvalidSkill, shown_name

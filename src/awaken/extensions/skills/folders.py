@@ -11,7 +11,7 @@ from pathlib import Path
 from awaken.contracts.clock import Clock, SystemClock
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.record import Record
-from awaken.contracts.skills import Skill
+from awaken.contracts.specs.skills import Skill
 
 from .documents import parse_skill
 from .given import LocalSkills

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.skills import Skill, SkillUnavailable
+from awaken.contracts.specs.skills import Skill, SkillUnavailable
 
 from .documents import name_problem
 from .grants import pattern_problems
@@ -35,7 +35,7 @@ class LocalSkills:
         raise SkillUnavailable(f"There is no skill '{name}' in '{self.name}'.")
 
 
-class GivenSkills(LocalSkills):
+class StaticSkills(LocalSkills):
     """A source of skills that are written in code.
 
     Raises:
@@ -46,7 +46,7 @@ class GivenSkills(LocalSkills):
     def __init__(self, *skills: Skill, name: str = "code") -> None:
         super().__init__(name, tuple(map(_checked, skills)))
         if len({skill.name for skill in skills}) != len(skills):
-            raise InvalidSpec(what="GivenSkills", problem="two skills have the same name")
+            raise InvalidSpec(what="StaticSkills", problem="two skills have the same name")
 
 
 def _checked(skill: Skill) -> Skill:

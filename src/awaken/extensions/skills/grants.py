@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from awaken.contracts.permissions import TOOL_GRANTS, ToolGrant
-from awaken.contracts.skills import Skill
-from awaken.contracts.state import Snapshot
-from awaken.patterns import Kind, PatternError, ToolPattern, parse_pattern
+from awaken.contracts.specs.skills import Skill
+from awaken.contracts.state.keys import Snapshot
+from awaken.contracts.suspension.permissions import TOOL_GRANTS, ToolGrant
+from awaken.patterns import ConditionKind, PatternError, ToolPattern, parse_pattern
 
 from .config import SkillsConfig
 from .state import ActiveSkill
@@ -31,7 +31,7 @@ def wanted_tools(skill: ActiveSkill, grant: ToolGrant) -> tuple[str, ...]:
     # Wanting a tool is no permission, but somebody else's skill is not to fill the request.
     patterns = grant.patterns if skill.is_remote else skill.allowed_tools
     tools = (parse_pattern(text).tool for text in patterns)
-    return tuple(dict.fromkeys(it.text for it in tools if it.kind is not Kind.REGEX))
+    return tuple(dict.fromkeys(it.text for it in tools if it.kind is not ConditionKind.REGEX))
 
 
 def grant_of(skill: ActiveSkill, config: SkillsConfig, agent_id: str) -> ToolGrant:

@@ -6,20 +6,24 @@ from html import escape
 
 import msgspec
 
-from awaken.contracts.context_messages import ContextMessage, suffix_context, system_context
-from awaken.contracts.inference import InferenceOverride
-from awaken.contracts.loop_state import (
+from awaken.contracts.messages.context_messages import (
+    ContextMessage,
+    suffix_context,
+    system_context,
+)
+from awaken.contracts.messages.message import Provenance, Role
+from awaken.contracts.models.inference import InferenceOverride
+from awaken.contracts.plugins.loop_state import (
     CONTEXT_MESSAGES,
     STEP_OVERRIDE,
     TOOL_FILTER,
     ToolFilter,
     UpsertContext,
 )
-from awaken.contracts.messages import Provenance, Role
-from awaken.contracts.permissions import TOOL_GRANTS
-from awaken.contracts.plugins import BeforeInferenceContext
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.state import StateCommand
+from awaken.contracts.plugins.plugin import BeforeInferenceContext
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.state.keys import StateCommand
+from awaken.contracts.suspension.permissions import TOOL_GRANTS
 
 from .catalog import catalog_text
 from .config import RESOURCE, SCRIPT, SKILL, SkillsConfig

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.record import Record
-from awaken.contracts.skills import SharedSkills, Skill, SkillSource
-from awaken.contracts.specs import AgentSpec
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.specs.skills import SharedSkills, Skill, SkillSource
 
 from .config import SECTION, SkillsConfig
 from .folders import FolderSkills

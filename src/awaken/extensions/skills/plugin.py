@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 
 from awaken.contracts.errors import InvalidPluginConfig, InvalidSpec, KeyCodecError
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import ConfigSection, Plugin, PluginHost, PluginRegistrar
-from awaken.contracts.skills import Skill, SkillSource
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.tools import ToolDescriptor
+from awaken.contracts.plugins.plugin import ConfigSection, Plugin, PluginHost, PluginRegistrar
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.specs.skills import Skill, SkillSource
+from awaken.contracts.tools.tool import ToolDescriptor
 
 from .activation import skill_tool
 from .config import SECTION, SkillsConfig

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from awaken.contracts.skills import Skill
+from awaken.contracts.specs.skills import Skill
 
 from .documents import placeholders
 from .problems import SkillProblem

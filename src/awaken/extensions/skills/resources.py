@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from awaken.authoring.functions import tool
-from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools import Tool
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import Tool
 
 from .config import RESOURCE
 from .files import checked_parts, read_file

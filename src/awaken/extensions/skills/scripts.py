@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from awaken.authoring.functions import tool
-from awaken.contracts.tool_context import ToolContext
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools import Tool
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import Tool
 
 from .config import SCRIPT, SECTION, ScriptsConfig, SkillsConfig
 from .files import checked_parts, copy_skill, read_file

@@ -5,10 +5,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from awaken.contracts.messages import Provenance
-from awaken.contracts.permissions import ToolGrant
+from awaken.contracts.messages.message import Provenance
 from awaken.contracts.record import Record
-from awaken.contracts.state import MergeStrategy, StateKey
+from awaken.contracts.state.keys import MergeStrategy, StateKey
+from awaken.contracts.suspension.permissions import ToolGrant
 
 R = TypeVar("R", bound=Record)
 
@@ -27,7 +27,7 @@ class ActiveSkill(Record, frozen=True, kw_only=True):
     model: str | None = None
 
 
-class Fork(Record, frozen=True, kw_only=True):
+class SkillFork(Record, frozen=True, kw_only=True):
     """A skill that another agent follows for one call, which waits for it."""
 
     call_id: str
@@ -56,11 +56,11 @@ ACTIVE_SKILLS: StateKey[Mapping[str, ActiveSkill], ActiveSkill] = StateKey(
 )
 """By name; for the run."""
 
-FORKS: StateKey[Mapping[str, Fork], Fork] = StateKey(
+FORKS: StateKey[Mapping[str, SkillFork], SkillFork] = StateKey(
     "skills.forks",
     default={},
-    type=dict[str, Fork],
-    apply=_added(Fork, "call_id"),
+    type=dict[str, SkillFork],
+    apply=_added(SkillFork, "call_id"),
     merge=MergeStrategy.COMMUTATIVE,
 )
 """By call, so that a call that goes on finds its delegate whatever became of the skill."""

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts import content
-from awaken.contracts.messages import Message, Role
+from awaken.contracts.messages import content
+from awaken.contracts.messages.message import Message, Role
 
 Payload = dict[str, Any]
 PARTS_MAX = 100

@@ -3,7 +3,7 @@
 from importlib.metadata import distributions
 from urllib.parse import quote
 
-from awaken.contracts.specs import AgentSpec
+from awaken.contracts.specs.agents import AgentSpec
 
 from .states import Payload
 from .wire import Ask, Request

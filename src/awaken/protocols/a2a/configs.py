@@ -9,12 +9,12 @@ import re
 import msgspec
 
 from awaken.contracts.errors import InvalidInput, LimitExceeded
-from awaken.contracts.profile import ProfileEntry, ProfileStore
 from awaken.contracts.record import Record
+from awaken.contracts.state.profile import ProfileEntry, ProfileStore
 from awaken.contracts.tenancy import namespace_in
 from awaken.outbound.guard import Outbound
 from awaken.services.view import TenantView
-from awaken.transport.problems import Problem
+from awaken.transport.problems import HttpError
 
 from .states import Payload
 from .wire import Ask, Authentication, PushConfig, PushConfigName, Violation, Violations, wrong
@@ -92,7 +92,7 @@ async def get_config(ask: Ask[PushConfigName]) -> Payload:
     target = await find_config(ask.view.profile, task_id, ask.params.id or "")
     if target is None:
         said = f"Task '{record.run_id}' has no push notification config '{ask.params.id}'."
-        raise Problem(404, "PUSH_NOTIFICATION_CONFIG_NOT_FOUND", said)
+        raise HttpError(404, "PUSH_NOTIFICATION_CONFIG_NOT_FOUND", said)
     return target.wire(record.run_id)
 
 

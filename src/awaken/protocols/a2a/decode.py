@@ -10,18 +10,18 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from awaken.contracts.content import ContentBlock, Text
-from awaken.contracts.decision_errors import InvalidDecision
 from awaken.contracts.errors import InvalidInput, UnknownTicket
-from awaken.contracts.messages import Message, Role
-from awaken.contracts.permissions import remember_of
-from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
-from awaken.contracts.ticket_names import find_by_id, find_ticket
-from awaken.contracts.verdicts import read_decision, read_text
+from awaken.contracts.messages.content import ContentBlock, Text
+from awaken.contracts.messages.message import Message, Role
+from awaken.contracts.suspension.errors import InvalidDecision
+from awaken.contracts.suspension.permissions import remember_of
+from awaken.contracts.suspension.ticket_names import find_by_id, find_ticket
+from awaken.contracts.suspension.tickets import DecisionAction, Ticket, ToolCallResume
+from awaken.contracts.suspension.verdicts import read_decision, read_text
 from awaken.outbound.guard import Outbound
 from awaken.transport.asgi import encode_json
 from awaken.transport.media import inline, linked
-from awaken.transport.problems import Problem
+from awaken.transport.problems import HttpError
 from awaken.wire.a2a import Part
 
 from .states import is_permission
@@ -50,7 +50,7 @@ def message_violations(message: WireMessage | None, outbound: Outbound) -> list[
             if part.url is not None:
                 outbound.check(part.url)
             _block(part)
-        except (InvalidInput, Problem) as error:
+        except (InvalidInput, HttpError) as error:
             found.append((f"message.parts[{index}]", str(error)))
     return found
 
@@ -96,7 +96,7 @@ def decisions_of(message: WireMessage, tickets: Sequence[Ticket]) -> dict[str, T
 
 def _block(part: Part) -> ContentBlock:
     if [part.text, part.raw, part.url].count(None) != 2 + (part.data is not msgspec.UNSET):
-        raise Problem(400, "invalid_part", "It must have exactly one of text, raw, url and data.")
+        raise HttpError(400, "invalid_part", "It must have exactly one of text, raw, url and data.")
     if part.text is not None:
         return Text(text=part.text)
     if part.url is not None:

@@ -17,11 +17,11 @@ import msgspec
 from aiohttp import ClientSession
 
 from awaken.contracts.errors import AwakenError, CursorExpired, UnknownRun
-from awaken.contracts.runs import RunRecord
+from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.tenancy import namespace_in, tenant_in
 from awaken.outbound.guard import Outbound, Undelivered
 from awaken.services.naming import shown
-from awaken.services.view import Desk
+from awaken.services.view import AppServices
 from awaken.transport.asgi import encode_json
 
 from .configs import (
@@ -46,7 +46,9 @@ REST_MS = 60_000
 
 
 @asynccontextmanager
-async def delivering(desk: Desk, outbound: Outbound, policy: PushPolicy) -> AsyncIterator[None]:
+async def delivering(
+    desk: AppServices, outbound: Outbound, policy: PushPolicy
+) -> AsyncIterator[None]:
     """What runs beside the routes: a deliverer for as long as the server serves."""
     async with outbound.session(policy.timeout_ms / 1000) as session:
         task = asyncio.create_task(Deliverer(desk, outbound, policy, session).run())
@@ -91,7 +93,7 @@ class Deliverer:
     """
 
     def __init__(
-        self, desk: Desk, outbound: Outbound, policy: PushPolicy, session: ClientSession
+        self, desk: AppServices, outbound: Outbound, policy: PushPolicy, session: ClientSession
     ) -> None:
         self._desk = desk
         self._outbound = outbound

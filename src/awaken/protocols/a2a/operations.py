@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from awaken.contracts.errors import InvalidResume, UnknownAgent
 from awaken.contracts.identity import Adapter, derived_id, present
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.queries import LIMIT_MAX, RunQuery
-from awaken.contracts.runs import RunRecord, RunRequest
+from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.storage.queries import LIMIT_MAX, RunQuery
 from awaken.services.following import EventStream
 from awaken.services.view import StartedRun, TenantView
-from awaken.transport.problems import Problem
+from awaken.transport.problems import HttpError
 from awaken.wire.a2a import TaskState
 
 from . import wire
@@ -77,7 +77,7 @@ async def cancel_task(ask: Ask[TaskRequest]) -> Payload:
     """Cancel a task; answers when it holds."""
     record = await ask.record(ask.params.id)
     if not await ask.view.cancel_run(record.run_id):
-        raise Problem(409, "TASK_NOT_CANCELABLE", f"Task '{record.run_id}' has ended already.")
+        raise HttpError(409, "TASK_NOT_CANCELABLE", f"Task '{record.run_id}' has ended already.")
     with suppress(TimeoutError):
         await ask.view.wait(record.run_id, CANCEL_WAIT_MS)
     return await task_of(ask.view, await ask.view.run(record.run_id))
@@ -107,7 +107,7 @@ async def subscribe(ask: Ask[TaskRequest]) -> Streamed:
     if cursor is None:
         if record.status is RunStatus.DONE:
             said = f"Task '{record.run_id}' has ended; get it, or send a Last-Event-ID."
-            raise Problem(409, "UNSUPPORTED_OPERATION", said)
+            raise HttpError(409, "UNSUPPORTED_OPERATION", said)
         cursor = await ask.latest(record)
     stream = await ask.view.follow_run(record.run_id, cursor)
     stream.is_open_ended = True

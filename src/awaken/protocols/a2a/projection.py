@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from awaken.contracts import events as ev
-from awaken.contracts.deltas import TextDelta
-from awaken.contracts.suspension import SuspendTicket, ToolCallOutcome
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.suspension.tickets import SuspendTicket, ToolCallOutcome
 from awaken.transport.asgi import encode_json
-from awaken.transport.problems import Problem
+from awaken.transport.problems import HttpError
 from awaken.transport.sse import data_line
 from awaken.wire.a2a import TaskState
 
@@ -116,7 +116,7 @@ class TaskEncoder:
 
     projection: TaskProjection
     wrap: Callable[[Payload], Payload]
-    refuse: Callable[[Problem], Payload]
+    refuse: Callable[[HttpError], Payload]
 
     def frame(self, payload: Payload) -> bytes:
         """One frame's line."""
@@ -125,6 +125,6 @@ class TaskEncoder:
     def encode(self, event: ev.AgentEvent) -> Sequence[bytes]:
         """The frames of an event; an error ends the stream, not the task."""
         if isinstance(event, ev.ErrorEvent):
-            problem = Problem(503, event.code or "stream_broken", event.message)
+            problem = HttpError(503, event.code or "stream_broken", event.message)
             return (b"event: error\n" + data_line(encode_json(self.refuse(problem))),)
         return [self.frame(payload) for payload in self.projection.project(event)]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from awaken.transport.asgi import Bytes, as_json
-from awaken.transport.problems import Problem
+from awaken.transport.problems import HttpError
 
 from .wire import Violations
 
@@ -20,13 +20,13 @@ _STATUSES = {
 }  # fmt: skip
 
 
-def rest_refusal(problem: Problem) -> Bytes:
+def rest_refusal(problem: HttpError) -> Bytes:
     """A refusal over HTTP+JSON."""
     body = rest_error(problem)
     return as_json(body, body["error"]["code"], problem.headers)
 
 
-def rest_error(problem: Problem) -> dict[str, Any]:
+def rest_error(problem: HttpError) -> dict[str, Any]:
     """The body of a refusal over HTTP+JSON."""
     code = 400 if problem.status == 422 else problem.status
     status = _STATUSES.get(code, "INTERNAL" if code >= 500 else "INVALID_ARGUMENT")
@@ -36,19 +36,19 @@ def rest_error(problem: Problem) -> dict[str, Any]:
     return {"error": error | {"details": _details(problem)}}
 
 
-def rpc_refusal(problem: Problem) -> Bytes:
+def rpc_refusal(problem: HttpError) -> Bytes:
     """A refusal of a JSON-RPC request before anybody knew its id."""
     return as_json(rpc_error(problem, None), problem.status, problem.headers)
 
 
-def rpc_error(problem: Problem, request_id: str | int | None) -> dict[str, Any]:
+def rpc_error(problem: HttpError, request_id: str | int | None) -> dict[str, Any]:
     """A JSON-RPC response that refuses."""
     code = _RPC_CODES.get(_reason(problem), -32603 if problem.status >= 500 else -32602)
     error = {"code": code, "message": problem.message, "data": _details(problem)}
     return {"jsonrpc": "2.0", "id": request_id, "error": error}
 
 
-def _details(problem: Problem) -> list[dict[str, Any]]:
+def _details(problem: HttpError) -> list[dict[str, Any]]:
     info = {
         "@type": f"{_RPC}ErrorInfo",
         "reason": _reason(problem),
@@ -61,5 +61,5 @@ def _details(problem: Problem) -> list[dict[str, Any]]:
     return [info, {"@type": f"{_RPC}BadRequest", "fieldViolations": violations}]
 
 
-def _reason(problem: Problem) -> str:
+def _reason(problem: HttpError) -> str:
     return _REASONS.get(problem.code, problem.code.upper())

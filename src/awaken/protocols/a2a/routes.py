@@ -9,12 +9,12 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from awaken.contracts.errors import AwakenError
-from awaken.contracts.remote_registries import CARD_PATH
+from awaken.contracts.specs.remote_registries import CARD_PATH
 from awaken.outbound.guard import Outbound
 from awaken.transport.asgi import JSON, Bytes, Header, Reply, as_json, encode_json
 from awaken.transport.json_bodies import decoded
-from awaken.transport.problems import Problem, problem_of, shown_problem
-from awaken.transport.routes import Access, ApiRoute, Call, WireProtocol
+from awaken.transport.problems import HttpError, problem_of, shown_problem
+from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
 from awaken.transport.sse import EventStreamReply
 
 from . import configs, wire
@@ -79,7 +79,7 @@ def a2a_protocol(
     return WireProtocol(name="a2a", routes=routes, lifespan=lifespan)
 
 
-Asking = Callable[[Call, wire.Request], wire.Ask[wire.Request]]
+Asking = Callable[[RouteCall, wire.Request], wire.Ask[wire.Request]]
 """How a request to an operation is made from a call and its parameters."""
 
 
@@ -118,14 +118,14 @@ def _routes(asking: Asking) -> Iterator[ApiRoute]:
         yield card(method="GET", path=prefix + CARD_PATH, summary="The A2A agent card.")
 
 
-async def _card(asking: Asking, call: Call) -> Reply:
+async def _card(asking: Asking, call: RouteCall) -> Reply:
     """The public card of the server, or of one agent."""
     body = encode_json(await agent_card(asking(call, wire.Request())))
     tag = (b"etag", f'"{sha256(body).hexdigest()[:32]}"'.encode())
     return Bytes(200, body, [JSON, tag, (b"cache-control", b"public, max-age=60")])
 
 
-async def _rest(asking: Asking, operation: Operation, call: Call) -> Reply:
+async def _rest(asking: Asking, operation: Operation, call: RouteCall) -> Reply:
     """An operation over HTTP+JSON."""
     _check_headers(call)
     path = {name: value for name, value in call.path.items() if name != "tenant"}
@@ -134,7 +134,7 @@ async def _rest(asking: Asking, operation: Operation, call: Call) -> Reply:
     return _reply(answer, A2A_JSON, lambda payload: payload, rest_error)
 
 
-async def _rpc(asking: Asking, call: Call) -> Reply:
+async def _rpc(asking: Asking, call: RouteCall) -> Reply:
     """An operation over JSON-RPC."""
     request_id = None
     try:
@@ -145,8 +145,8 @@ async def _rpc(asking: Asking, call: Call) -> Reply:
         ask = asking(call, params)
         ask.call.require(operation.access)
         answer = await operation.run(ask)
-    except (Problem, AwakenError) as error:
-        problem = error if isinstance(error, Problem) else problem_of(error)
+    except (HttpError, AwakenError) as error:
+        problem = error if isinstance(error, HttpError) else problem_of(error)
         if problem.status == 500:
             raise
         return as_json(rpc_error(shown_problem(problem, call.view.tenant_id), request_id))
@@ -159,7 +159,7 @@ def _reply(
     answer: Payload | ops.Streamed,
     kind: Header,
     wrap: Callable[[Payload], Payload],
-    refuse: Callable[[Problem], Payload],
+    refuse: Callable[[HttpError], Payload],
 ) -> Reply:
     if not isinstance(answer, ops.Streamed):
         return Bytes(200, encode_json(wrap(answer)), [kind])
@@ -168,20 +168,20 @@ def _reply(
     return EventStreamReply(answer.stream, encoder, opening=opening)
 
 
-def _check_headers(call: Call) -> None:
+def _check_headers(call: RouteCall) -> None:
     query = dict(parse_qsl(call.scope["query_string"].decode("latin-1")))
     version = (call.headers.get("a2a-version") or query.get("A2A-Version", "")).strip()
     if version and not f"{version}.".startswith(f"{PROTOCOL_VERSION}."):
-        raise Problem(400, "VERSION_NOT_SUPPORTED", f"This server speaks A2A {PROTOCOL_VERSION}.")
+        raise HttpError(400, "VERSION_NOT_SUPPORTED", f"This server speaks A2A {PROTOCOL_VERSION}.")
     kind = call.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if call.body is not None and kind not in ("application/json", "application/a2a+json"):
-        raise Problem(415, "CONTENT_TYPE_NOT_SUPPORTED", "Send application/a2a+json.")
+        raise HttpError(415, "CONTENT_TYPE_NOT_SUPPORTED", "Send application/a2a+json.")
 
 
 def _method(body: wire.RpcRequest) -> tuple[Operation, wire.Request]:
     operation = METHODS.get(body.method) if isinstance(body.method, str) else None
     if operation is None:
-        raise Problem(404, "METHOD_NOT_FOUND", f"The methods are {', '.join(METHODS)}.")
+        raise HttpError(404, "METHOD_NOT_FOUND", f"The methods are {', '.join(METHODS)}.")
     try:
         return operation, msgspec.convert(_camel(body.params or {}), operation.params)
     except msgspec.ValidationError as error:

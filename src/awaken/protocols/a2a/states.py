@@ -13,10 +13,10 @@ from awaken.contracts.lifecycle import (
     Termination,
     TicketStatus,
 )
-from awaken.contracts.messages import MessageRecord, Role
-from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, VisibilityFilter
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.suspension import (
+from awaken.contracts.messages.message import MessageRecord, Role
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Order, VisibilityFilter
+from awaken.contracts.suspension.tickets import (
     Asks,
     DecisionAction,
     SuspendTicket,
@@ -24,7 +24,7 @@ from awaken.contracts.suspension import (
     ToolCallResume,
 )
 from awaken.services.view import TenantView
-from awaken.wire.a2a import TaskState, Wire
+from awaken.wire.a2a import A2aRecord, TaskState
 
 from .artifacts import block_part, output_artifact, stored_artifacts
 
@@ -36,7 +36,7 @@ _ENDS: Mapping[type, TaskState]
 _ENDS = {Cancelled: TaskState.CANCELED, Blocked: TaskState.REJECTED, Failed: TaskState.FAILED}
 
 
-class Question(Wire, frozen=True, kw_only=True):
+class Question(A2aRecord, frozen=True, kw_only=True):
     """What a suspended call asks, as clients see it."""
 
     call_id: str

@@ -11,16 +11,16 @@ from msgspec import Meta
 
 from awaken.contracts.errors import UnknownRun
 from awaken.contracts.identity import present
-from awaken.contracts.runs import RunRecord
+from awaken.contracts.runs.records import RunRecord
 from awaken.outbound.guard import Outbound
 from awaken.services.request_limits import PARTS_MAX
 from awaken.services.view import TenantView
-from awaken.transport.problems import Problem
-from awaken.transport.routes import Call
-from awaken.wire.a2a import Part, Wire
+from awaken.transport.problems import HttpError
+from awaken.transport.routes import RouteCall
+from awaken.wire.a2a import A2aRecord, Part
 
 
-class WireMessage(Wire, frozen=True, kw_only=True):
+class WireMessage(A2aRecord, frozen=True, kw_only=True):
     """A message of a client."""
 
     message_id: str | None = None
@@ -30,14 +30,14 @@ class WireMessage(Wire, frozen=True, kw_only=True):
     task_id: str | None = None
 
 
-class Authentication(Wire, frozen=True, kw_only=True):
+class Authentication(A2aRecord, frozen=True, kw_only=True):
     """How to prove to a target who calls it."""
 
     scheme: str | None = None
     credentials: str | None = None
 
 
-class Request(Wire, frozen=True, kw_only=True):
+class Request(A2aRecord, frozen=True, kw_only=True):
     """What every operation may be told."""
 
     tenant: str | None = None
@@ -78,7 +78,7 @@ class PushConfig(PushConfigName, frozen=True, kw_only=True):
     authentication: Authentication | None = None
 
 
-class Configuration(Wire, frozen=True, kw_only=True):
+class Configuration(A2aRecord, frozen=True, kw_only=True):
     """How a message is to be answered."""
 
     accepted_output_modes: tuple[str, ...] | None = None
@@ -94,7 +94,7 @@ class SendMessage(Request, frozen=True, kw_only=True):
     configuration: Configuration | None = None
 
 
-class RpcRequest(Wire, frozen=True, kw_only=True):
+class RpcRequest(A2aRecord, frozen=True, kw_only=True):
     """One call over JSON-RPC; batches are not supported."""
 
     jsonrpc: Literal["2.0"]
@@ -103,7 +103,7 @@ class RpcRequest(Wire, frozen=True, kw_only=True):
     params: Any = None
 
 
-def types() -> tuple[type[Wire], ...]:
+def types() -> tuple[type[A2aRecord], ...]:
     """Everything that a request consists of."""
     requests = (TaskRequest, ListTasks, PushConfigName, PushConfig, SendMessage)
     return (Part, WireMessage, Authentication, Configuration, Request, *requests)
@@ -118,7 +118,7 @@ VIOLATIONS_MAX = 20
 P = TypeVar("P", bound=Request)
 
 
-class Violations(Problem):
+class Violations(HttpError):
     """A request with fields that are wrong; names all of them, up to a limit."""
 
     def __init__(self, *violations: Violation) -> None:
@@ -137,7 +137,7 @@ def wrong(checks: Iterable[tuple[str, bool, str]], path: str = "") -> list[Viola
 class Ask(Generic[P]):
     """One request to an operation."""
 
-    call: Call
+    call: RouteCall
     params: P
     outbound: Outbound
     asks_tokens: bool

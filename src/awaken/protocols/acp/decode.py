@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.content import ContentBlock, Text
 from awaken.contracts.errors import InvalidInput
-from awaken.contracts.messages import Message, user
+from awaken.contracts.messages.content import ContentBlock, Text
+from awaken.contracts.messages.message import Message, user
 from awaken.contracts.record import Record
 from awaken.contracts.secrets import RedactedString
-from awaken.contracts.session_tools import SessionServer
+from awaken.contracts.tools.session_tools import SessionServer
 from awaken.transport.media import inline, linked
 
 
@@ -23,7 +23,7 @@ class Resource(Record, frozen=True, kw_only=True, rename="camel"):
     mime_type: str | None = None
 
 
-class Block(Resource, frozen=True, kw_only=True, rename="camel"):
+class PromptBlock(Resource, frozen=True, kw_only=True, rename="camel"):
     """A part of a prompt."""
 
     type: str
@@ -64,7 +64,7 @@ class Prompt(Record, frozen=True, kw_only=True, rename="camel"):
     """The parameters of `session/prompt` and `session/cancel`."""
 
     session_id: str
-    prompt: tuple[Block, ...] = ()
+    prompt: tuple[PromptBlock, ...] = ()
     meta: Any = msgspec.field(default=None, name="_meta")
     """What is said besides, such as the trace that the prompt belongs to."""
 
@@ -99,7 +99,7 @@ def _secret(settings: Iterable[Setting]) -> tuple[tuple[str, RedactedString], ..
     return tuple((it.name, RedactedString(it.value)) for it in settings)
 
 
-def message_of(prompt: Iterable[Block]) -> Message:
+def message_of(prompt: Iterable[PromptBlock]) -> Message:
     """The prompt as the user's message.
 
     Raises:
@@ -112,7 +112,7 @@ def message_of(prompt: Iterable[Block]) -> Message:
     return user(content)
 
 
-def _block(block: Block) -> ContentBlock:
+def _block(block: PromptBlock) -> ContentBlock:
     match block.type:
         case "text":
             return Text(text=block.text)

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.errors import RunError
-from awaken.contracts.permissions import PermissionScope, Remember
-from awaken.contracts.profile import ProfileEntry, thread_scope
 from awaken.contracts.record import Record
-from awaken.contracts.suspension import Asks, DecisionAction, Ticket, ToolCallResume
+from awaken.contracts.state.profile import ProfileEntry, thread_scope
+from awaken.contracts.suspension.permissions import PermissionScope, Remember
+from awaken.contracts.suspension.tickets import Asks, DecisionAction, Ticket, ToolCallResume
 from awaken.services.view import TenantView
 
 from .updates import shown_text, tool_call

@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts import events, identity, queries
+from awaken.contracts import events, identity
 from awaken.contracts import lifecycle as ends
 from awaken.contracts.errors import AwakenError, InvalidInput, RunError, UnknownAgent, UsageError
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.session_tools import OpenSessionTools, SessionTools
-from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage import queries
+from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
+from awaken.contracts.tools.session_tools import OpenSessionTools, SessionTools
 from awaken.contracts.tracing import trace_in
 from awaken.services.following import EventStream
 from awaken.services.threads import ThreadEdit

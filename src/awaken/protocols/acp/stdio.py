@@ -10,7 +10,7 @@ from typing import Any, TextIO
 import msgspec
 
 from awaken.contracts.errors import AwakenError, InvalidInput, UnknownThread
-from awaken.transport.problems import Problem
+from awaken.transport.problems import HttpError
 
 from .sessions import METHODS, Sessions
 
@@ -52,7 +52,7 @@ async def serve(sessions: Sessions, streams: Streams, drain: Callable[[], Awaita
             raise acp.RequestError.method_not_found(method)
         try:
             return await METHODS[method](sessions, params or {})
-        except (InvalidInput, Problem, msgspec.ValidationError) as error:
+        except (InvalidInput, HttpError, msgspec.ValidationError) as error:
             raise acp.RequestError(INVALID_PARAMS, str(error)) from error
         except (AwakenError, ConnectionError) as error:
             code = NOT_FOUND if isinstance(error, UnknownThread) else INTERNAL_ERROR

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts import content, deltas
 from awaken.contracts import events as ev
-from awaken.contracts.messages import Message, Role
-from awaken.contracts.suspension import ToolCallOutcome
+from awaken.contracts.messages import content, deltas
+from awaken.contracts.messages.message import Message, Role
+from awaken.contracts.suspension.tickets import ToolCallOutcome
 
 Update = dict[str, Any]
 

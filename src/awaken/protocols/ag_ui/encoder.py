@@ -5,10 +5,11 @@ from typing import Any, get_args
 
 from msgspec.structs import replace
 
-from awaken.contracts import deltas, events
-from awaken.contracts.inference import TokenUsage
+from awaken.contracts import events
 from awaken.contracts.lifecycle import Cancelled, Failed, Suspended
-from awaken.contracts.suspension import SuspendTicket
+from awaken.contracts.messages import deltas
+from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.suspension.tickets import SuspendTicket
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.transport.asgi import encode_json
 from awaken.transport.sse import data_line

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from awaken.contracts.events import RunFinish, extract_response, wanted_message
-from awaken.contracts.inference import TokenUsage
-from awaken.contracts.suspension import ResumeMode, SuspendTicket, Ticket
+from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.suspension.tickets import ResumeMode, SuspendTicket, Ticket
 
 Fields = dict[str, Any]
 

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from awaken.contracts import content as stored
-from awaken.contracts.decision_errors import InvalidDecision
-from awaken.contracts.messages import Message, Role, Visibility, as_blocks, user
-from awaken.contracts.permissions import remember_of
+from awaken.contracts.messages import content as stored
+from awaken.contracts.messages.message import Message, Role, Visibility, as_blocks, user
 from awaken.contracts.record import Record
-from awaken.contracts.suspension import DecisionAction, Ticket, ToolCallResume
-from awaken.contracts.tools import EMPTY_PARAMETERS, ToolDescriptor
+from awaken.contracts.suspension.errors import InvalidDecision
+from awaken.contracts.suspension.permissions import remember_of
+from awaken.contracts.suspension.tickets import DecisionAction, Ticket, ToolCallResume
+from awaken.contracts.tools.tool import EMPTY_PARAMETERS, ToolDescriptor
 from awaken.services.request_limits import HISTORY_MAX, ITEMS_MAX, check_context
 from awaken.transport.json_bodies import decoded_text
 from awaken.transport.media import inline, linked

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts import content
-from awaken.contracts.messages import Message, Role, ToolCall, Visibility
+from awaken.contracts.messages import content
+from awaken.contracts.messages.message import Message, Role, ToolCall, Visibility
 
 WireMessage = dict[str, Any]
 

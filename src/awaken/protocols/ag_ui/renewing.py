@@ -5,8 +5,8 @@ from contextlib import aclosing
 from itertools import islice, takewhile
 
 from awaken.contracts.events import MessagesSnapshot, RunStart, StepStart, StreamReset, plain
-from awaken.contracts.messages import MessageRecord, Role
-from awaken.contracts.queries import LIMIT_MAX, MessageQuery, at_cursor
+from awaken.contracts.messages.message import MessageRecord, Role
+from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, at_cursor
 from awaken.services.following import Batch, EventStream
 from awaken.services.view import TenantView
 

@@ -16,19 +16,25 @@ import msgspec
 from awaken.contracts.errors import InvalidResume, UnknownRun, UnknownTicket
 from awaken.contracts.identity import Adapter, present
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages import MessageRecord
-from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, VisibilityFilter, at_cursor
+from awaken.contracts.messages.message import MessageRecord
 from awaken.contracts.record import Record
-from awaken.contracts.runs import OnBusy, RunRecord, RunRequest
-from awaken.contracts.suspension import ToolCallResume
-from awaken.contracts.threads import Thread
-from awaken.contracts.ticket_names import find_ticket
+from awaken.contracts.runs.records import OnBusy, RunRecord, RunRequest
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.queries import (
+    LIMIT_MAX,
+    MessageQuery,
+    Order,
+    VisibilityFilter,
+    at_cursor,
+)
+from awaken.contracts.suspension.ticket_names import find_ticket
+from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.services.following import EventStream
 from awaken.services.histories import Copied, ThreadCopy, compare, start_branch
 from awaken.services.view import StartedRun
 from awaken.transport.asgi import Bytes, Reply, as_json
-from awaken.transport.problems import Problem
-from awaken.transport.routes import Access, ApiRoute, Call
+from awaken.transport.problems import HttpError
+from awaken.transport.routes import Access, ApiRoute, RouteCall
 from awaken.transport.sse import EventStreamReply
 from awaken.transport.stopping import cancel_chat, interrupt_chat
 
@@ -54,7 +60,7 @@ class Place(Record, frozen=True, kw_only=True):
     limit: int = 50
 
 
-class Attaching(Record, frozen=True, kw_only=True, rename="camel"):
+class AgUiAttaching(Record, frozen=True, kw_only=True, rename="camel"):
     """Where in the log a stream begins, and for which generation of clients it is."""
 
     cursor: str | None = None
@@ -62,7 +68,7 @@ class Attaching(Record, frozen=True, kw_only=True, rename="camel"):
     """Absent: nothing is sent that clients before 1.0 refuse."""
 
 
-async def run_agent(call: Call) -> Reply:
+async def run_agent(call: RouteCall) -> Reply:
     """Run an agent on what is new, or let a run go on with what was decided.
 
     A `runId` that is free becomes the run's id. When it is taken and nothing new was said, it is
@@ -101,7 +107,7 @@ async def run_agent(call: Call) -> Reply:
     return _told(call, (await _start(call, request, call.view.start)).stream)
 
 
-async def attach(call: Call) -> Reply:
+async def attach(call: RouteCall) -> Reply:
     """Follow the open or latest run from a cursor, or anew from its start; 204 if there is none."""
     chat_id = call.path["thread_id"]
     thread = await call.view.branch(chat_id)
@@ -116,7 +122,7 @@ async def attach(call: Call) -> Reply:
     return _told(call, await call.view.follow_run(run_id, after), is_anew=after is None)
 
 
-async def list_messages(call: Call) -> Reply:
+async def list_messages(call: RouteCall) -> Reply:
     """List a thread's messages in AG-UI form, oldest first, without what only the model reads."""
     query = MessageQuery(limit=call.query.limit, visibility=VisibilityFilter.EXTERNAL)
     query = at_cursor(query, call.query.cursor) if call.query.cursor else query
@@ -125,7 +131,7 @@ async def list_messages(call: Call) -> Reply:
     return as_json(told | {"has_more": page.has_more, "next_cursor": page.next_cursor})
 
 
-async def _copy(call: Call, thread: Thread | None) -> ThreadCopy | None:
+async def _copy(call: RouteCall, thread: Thread | None) -> ThreadCopy | None:
     """The client's messages beside those of the thread, if it has any."""
     if thread is None or thread.message_count == 0:
         return None
@@ -133,7 +139,7 @@ async def _copy(call: Call, thread: Thread | None) -> ThreadCopy | None:
     return await compare(call.view, thread, copied)
 
 
-async def _known(call: Call, copy: ThreadCopy | None) -> set[str] | None:
+async def _known(call: RouteCall, copy: ThreadCopy | None) -> set[str] | None:
     """Which of the client's messages the thread has; None if it has no messages at all.
 
     The newest ones are enough, so that a long thread is not read for a short answer.
@@ -158,7 +164,7 @@ def _left_at(copy: ThreadCopy, request: RunRequest) -> MessageRecord | None:
 
 
 async def _branch(
-    call: Call, copy: ThreadCopy, before: MessageRecord, request: RunRequest
+    call: RouteCall, copy: ThreadCopy, before: MessageRecord, request: RunRequest
 ) -> Reply:
     """Go on with a branch, with what the client says instead, or with its last message again."""
     if not request.messages:
@@ -173,7 +179,7 @@ async def _branch(
 
 
 async def _start(
-    call: Call, request: RunRequest, begin: Callable[[RunRequest], Awaitable[StartedRun]]
+    call: RouteCall, request: RunRequest, begin: Callable[[RunRequest], Awaitable[StartedRun]]
 ) -> StartedRun:
     """Begin a run under the id that the client wants, or under its own if that is taken."""
     try:
@@ -183,7 +189,7 @@ async def _start(
 
 
 async def _decide(
-    call: Call,
+    call: RouteCall,
     thread: Thread | None,
     request: RunRequest,
     decided: dict[str, ToolCallResume],
@@ -203,7 +209,7 @@ async def _decide(
     return _told(call, await view.decide_and_follow(target, decided, request, find_ticket), given)
 
 
-async def _is_same_request(call: Call, thread: Thread | None) -> bool:
+async def _is_same_request(call: RouteCall, thread: Thread | None) -> bool:
     """Whether the client has begun a run of that id on the thread before."""
     try:
         run = await call.view.run(call.body.run_id or "")
@@ -212,22 +218,22 @@ async def _is_same_request(call: Call, thread: Thread | None) -> bool:
     return thread is not None and run.thread_id == thread.id
 
 
-async def _again(call: Call) -> Reply:
+async def _again(call: RouteCall) -> Reply:
     """The same request once more."""
     call.require(Access.READ)
     return _told(call, await call.view.follow_run(call.body.run_id), is_anew=True)
 
 
-async def _repeat(call: Call, copy: ThreadCopy | None) -> Reply:
+async def _repeat(call: RouteCall, copy: ThreadCopy | None) -> Reply:
     """Show the run that was given what the client sends again, or refuse that it says nothing."""
     again = None if copy is None else copy.repeated()
     if again is None or again.produced_by_run_id is None:
-        raise Problem(400, "invalid_input", "at least one message is required")
+        raise HttpError(400, "invalid_input", "at least one message is required")
     call.require(Access.READ)
     return _told(call, await call.view.follow_run(again.produced_by_run_id), is_anew=True)
 
 
-def _chat_id(call: Call) -> str | None:
+def _chat_id(call: RouteCall) -> str | None:
     """What the client calls its conversation."""
     named = call.path.get("thread_id") or getattr(call.body, "thread_id", None)
     return present(named)
@@ -245,7 +251,7 @@ def _takes_messages(run: RunRecord) -> bool:
 
 
 def _told(
-    call: Call, stream: EventStream, given: Collection[str] = (), *, is_anew: bool = False
+    call: RouteCall, stream: EventStream, given: Collection[str] = (), *, is_anew: bool = False
 ) -> Reply:
     renewing = RenewingStream(call.view, stream, is_anew=is_anew)
     if isinstance(call.body, RunAgentInput):
@@ -259,7 +265,7 @@ def _told(
 
 
 def _route(
-    way: str, handle: Callable[[Call], Awaitable[Reply]], access: Access, **told: Any
+    way: str, handle: Callable[[RouteCall], Awaitable[Reply]], access: Access, **told: Any
 ) -> ApiRoute:
     method, path = way.split(" ")
     told |= {"method": method, "path": f"/v1/ag-ui/{path}", "tag": "ag-ui"}
@@ -271,7 +277,7 @@ _RUN: dict[str, Any] = {"body": RunAgentInput, "reply": bytes}
 _DONE: dict[str, Any] = {"reply": dict[str, Any], "status": 202}
 
 _ATTACH = {
-    "query": Attaching,
+    "query": AgUiAttaching,
     "reply": bytes,
     "headers": ("Last-Event-ID",),
     "statuses": {204: None},

@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from awaken.contracts.identity import Adapter, present
-from awaken.contracts.messages import Message, MessageRecord
-from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, at_cursor
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.suspension import Ticket, ToolCallResume
-from awaken.contracts.threads import Thread
+from awaken.contracts.messages.message import Message, MessageRecord
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Order, at_cursor
+from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.services.following import EventStream
 from awaken.services.histories import Copied, ThreadCopy, compare, start_branch
 from awaken.transport.asgi import Header, Reply
-from awaken.transport.problems import Problem
-from awaken.transport.routes import Access, Call
+from awaken.transport.problems import HttpError
+from awaken.transport.routes import Access, RouteCall
 from awaken.transport.sse import EventStreamReply
 
 from .decode import context_messages, decisions_of, input_messages, tool_descriptors, unseen
@@ -29,7 +29,7 @@ MARK: Header = (b"x-vercel-ai-ui-message-stream", b"v1")
 _ANEW = "regenerate-message"
 
 
-async def chat(call: Call) -> Reply:
+async def chat(call: RouteCall) -> Reply:
     """Take what is new in a chat, and stream what the agent makes of it."""
     body: ChatRequest = call.body
     named = call.path.get("thread_id") or body.thread_id or body.thread_id_alias
@@ -44,7 +44,7 @@ async def chat(call: Call) -> Reply:
 class _Turn:
     """A request to a chat that has begun."""
 
-    def __init__(self, call: Call, chat_id: str, thread: Thread, copy: ThreadCopy) -> None:
+    def __init__(self, call: RouteCall, chat_id: str, thread: Thread, copy: ThreadCopy) -> None:
         self._call = call
         self._body: ChatRequest = call.body
         self._chat_id = chat_id
@@ -139,15 +139,17 @@ class _Turn:
         """Show the run that was given what the client sends again."""
         again = self._copy.repeated()
         if again is None or again.produced_by_run_id is None:
-            raise Problem(400, "nothing_new", "no new messages or interaction responses")
+            raise HttpError(400, "nothing_new", "no new messages or interaction responses")
         self._call.require(Access.READ)
         stream = await self._call.view.follow_run(again.produced_by_run_id)
         return streamed(self._call, stream, branch=self._branch_id)
 
 
-async def _begin(call: Call, request: RunRequest, thread: Thread | None, branch: str = "") -> Reply:
+async def _begin(
+    call: RouteCall, request: RunRequest, thread: Thread | None, branch: str = ""
+) -> Reply:
     if not request.messages:
-        raise Problem(400, "nothing_new", "no new messages or interaction responses")
+        raise HttpError(400, "nothing_new", "no new messages or interaction responses")
     started = await call.view.start(request)
     # The client begins a new message, also when the run goes on that it has one of.
     is_same = thread is not None and thread.open_run_id == started.run_id
@@ -155,14 +157,14 @@ async def _begin(call: Call, request: RunRequest, thread: Thread | None, branch:
 
 
 def streamed(
-    call: Call, stream: EventStream, earlier: Calls | None = None, *, branch: str = ""
+    call: RouteCall, stream: EventStream, earlier: Calls | None = None, *, branch: str = ""
 ) -> Reply:
     """The stream of a run, in the chunks that the client knows."""
     asked = call.query.version or (7 if call.headers.get("x-ai-sdk-version") == "7" else 6)
     return EventStreamReply(stream, AiSdkEncoder(asked, earlier), (MARK,), branch=branch)
 
 
-def _request(call: Call, thread_id: str | None, news: Mapping[str, Message]) -> RunRequest:
+def _request(call: RouteCall, thread_id: str | None, news: Mapping[str, Message]) -> RunRequest:
     body: ChatRequest = call.body
     return RunRequest(
         thread_id=thread_id,

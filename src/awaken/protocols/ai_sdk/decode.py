@@ -11,15 +11,15 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts import content
-from awaken.contracts.decision_errors import InvalidDecision
 from awaken.contracts.errors import UnknownTicket
 from awaken.contracts.identity import present
-from awaken.contracts.messages import Message, Role, Visibility, as_blocks
-from awaken.contracts.permissions import remember_of
-from awaken.contracts.suspension import Asks, DecisionAction, Ticket, ToolCallResume
-from awaken.contracts.ticket_names import find_by_call, find_by_id
-from awaken.contracts.tools import EMPTY_PARAMETERS, ToolDescriptor
+from awaken.contracts.messages import content
+from awaken.contracts.messages.message import Message, Role, Visibility, as_blocks
+from awaken.contracts.suspension.errors import InvalidDecision
+from awaken.contracts.suspension.permissions import remember_of
+from awaken.contracts.suspension.ticket_names import find_by_call, find_by_id
+from awaken.contracts.suspension.tickets import Asks, DecisionAction, Ticket, ToolCallResume
+from awaken.contracts.tools.tool import EMPTY_PARAMETERS, ToolDescriptor
 from awaken.services.request_limits import check_context
 from awaken.transport.media import linked
 

@@ -11,10 +11,10 @@ the answer begins again in a new step: a step with such a part is to be left out
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from awaken.contracts import deltas
 from awaken.contracts import events as ev
-from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, Suspended
+from awaken.contracts.messages import deltas
+from awaken.contracts.models.inference import TokenUsage
 from awaken.transport.asgi import encode_json
 from awaken.transport.sse import data_line
 

@@ -11,13 +11,19 @@ from contextlib import suppress
 
 import msgspec
 
-from awaken.contracts import content
 from awaken.contracts.errors import CursorExpired, UnknownRun
 from awaken.contracts.events import ToolCallDone, ToolCallResumed
-from awaken.contracts.messages import Message, MessageRecord, Role, Visibility
-from awaken.contracts.queries import DEFAULT_LIMIT, LIMIT_MAX, OFFSET_MAX, MessageQuery, Order
+from awaken.contracts.messages import content
+from awaken.contracts.messages.message import Message, MessageRecord, Role, Visibility
 from awaken.contracts.record import Record
-from awaken.contracts.suspension import Asks, Ticket
+from awaken.contracts.storage.queries import (
+    DEFAULT_LIMIT,
+    LIMIT_MAX,
+    OFFSET_MAX,
+    MessageQuery,
+    Order,
+)
+from awaken.contracts.suspension.tickets import Asks, Ticket
 from awaken.services.view import TenantView
 
 from .parts import Fields, approval_requested, available, outcome_of, question_part

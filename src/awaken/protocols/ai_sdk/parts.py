@@ -7,8 +7,8 @@ hear of it, and no message grows with it.
 from typing import Any
 
 from awaken.contracts import events as ev
-from awaken.contracts.messages import Visibility
-from awaken.contracts.suspension import Asks, Suspension, ToolCallOutcome
+from awaken.contracts.messages.message import Visibility
+from awaken.contracts.suspension.tickets import Asks, Suspension, ToolCallOutcome
 from awaken.transport.asgi import encode_json
 
 Fields = dict[str, Any]

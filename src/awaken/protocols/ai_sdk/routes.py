@@ -10,10 +10,10 @@ from typing import Any
 from awaken.contracts.errors import UnknownThread
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.record import Record, always
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.threads import Thread
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.runs.threads import Thread
 from awaken.transport.asgi import Bytes, Reply, as_json
-from awaken.transport.routes import Access, ApiRoute, Call
+from awaken.transport.routes import Access, ApiRoute, RouteCall
 from awaken.transport.stopping import cancel_chat, interrupt_chat
 
 from .chat import MARK, chat, streamed
@@ -37,7 +37,7 @@ class History(Record, frozen=True, kw_only=True):
     executing_run_id: str | None = always(None)
 
 
-async def resume(call: Call) -> Reply:
+async def resume(call: RouteCall) -> Reply:
     """Stream the run that executes, from its start or after a cursor; 204 when there is none.
 
     With the cursor of a run that has ended meanwhile, its rest is streamed.
@@ -55,7 +55,7 @@ async def resume(call: Call) -> Reply:
     return streamed(call, await call.view.follow_run(run_id, after), branch=branch)
 
 
-async def messages(call: Call) -> Reply:
+async def messages(call: RouteCall) -> Reply:
     """List a thread's messages as the client keeps them; those of an executing run are left out."""
     query: HistoryQuery = call.query
     thread_id = (await call.view.branch(call.path["thread_id"])).id
@@ -71,7 +71,7 @@ async def messages(call: Call) -> Reply:
     return as_json(shown)
 
 
-async def _run_to_resume(call: Call, thread: Thread, after: int | None) -> str | None:
+async def _run_to_resume(call: RouteCall, thread: Thread, after: int | None) -> str | None:
     if after is not None and after != thread.event_seq:
         # Of the run that goes on after the cursor, which need not be the latest.
         return (await call.view.events(thread.id, after, 1))[0].run_id

@@ -9,7 +9,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from awaken.contracts.errors import UnknownRun
 from awaken.contracts.identity import Adapter
-from awaken.contracts.runs import RunRecord
+from awaken.contracts.runs.records import RunRecord
 from awaken.services.view import TenantView
 from awaken.transport.routes import Access
 

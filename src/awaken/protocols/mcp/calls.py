@@ -16,14 +16,14 @@ import msgspec
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import AlreadyDecided, AwakenError, InvalidInput, UnknownRun
 from awaken.contracts.events import ErrorEvent, LoggedEvent, plain
 from awaken.contracts.identity import Adapter
-from awaken.contracts.messages import user
+from awaken.contracts.messages.message import user
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.runs import RunRecord, RunRequest
-from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.storage.dispatch import InputMode
+from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.contracts.tracing import trace_in
 from awaken.services.following import EventStream
 from awaken.services.view import TenantView

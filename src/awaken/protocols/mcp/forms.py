@@ -8,10 +8,10 @@ from mcp_types import INVALID_PARAMS, ElicitRequestFormParams, ElicitResult
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from awaken.contracts.decision_errors import InvalidDecision
-from awaken.contracts.permissions import PermissionScope, Remember
-from awaken.contracts.suspension import Asks, DecisionAction, Ticket, ToolCallResume
-from awaken.contracts.verdicts import read_text
+from awaken.contracts.suspension.errors import InvalidDecision
+from awaken.contracts.suspension.permissions import PermissionScope, Remember
+from awaken.contracts.suspension.tickets import Asks, DecisionAction, Ticket, ToolCallResume
+from awaken.contracts.suspension.verdicts import read_text
 from awaken.transport.routes import Access
 
 from .callers import Context, caller_of

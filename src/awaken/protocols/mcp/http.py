@@ -12,8 +12,8 @@ from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from awaken.transport.asgi import Message, Receive, Reply, Scope, Send
-from awaken.transport.problems import Problem
-from awaken.transport.routes import Call, Principal
+from awaken.transport.problems import HttpError
+from awaken.transport.routes import Principal, RouteCall
 
 from .agents import agent_server
 from .callers import SCOPE_KEY, Caller, Link
@@ -25,7 +25,7 @@ _ID_BYTES = 32
 _END_S = 5.0
 
 
-class Session:
+class McpSession:
     """One client's session, for nobody but who began it."""
 
     def __init__(self, owner: Principal, idle_s: float) -> None:
@@ -41,7 +41,7 @@ class HttpHost:
     """Answers MCP requests over HTTP: so many sessions, each only for as long as it is used."""
 
     def __init__(self, settings: McpSettings) -> None:
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, McpSession] = {}
         self._settings = settings
         self._server = server = agent_server(settings)
         # Bodies were measured before they come here.
@@ -51,7 +51,7 @@ class HttpHost:
         self._is_ready, self._is_closing = asyncio.Event(), asyncio.Event()
         self._task = asyncio.create_task(self._live(), name="mcp host")
 
-    async def reply(self, call: Call) -> Reply:
+    async def reply(self, call: RouteCall) -> Reply:
         """How to answer a request.
 
         Raises:
@@ -74,21 +74,21 @@ class HttpHost:
         self._is_closing.set()
         await self._task
 
-    def _session(self, name: str | None, caller: Principal) -> Session:
+    def _session(self, name: str | None, caller: Principal) -> McpSession:
         """The session that a request names; without a name a new one, which must say hello."""
         if name is None:
-            return Session(caller, self._settings.idle_ms / 1000)
+            return McpSession(caller, self._settings.idle_ms / 1000)
         session = self.sessions.get(name)
         if session is None or session.owner != (caller.id, caller.tenant_id):
-            raise Problem(404, "unknown_session", "Session not found; initialize a new one.")
+            raise HttpError(404, "unknown_session", "Session not found; initialize a new one.")
         return session
 
-    async def _serve(self, session: Session, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, session: McpSession, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request of a session; a new one that was refused leaves nothing behind."""
         is_new, status = session.task is None, 500
         if is_new and self._is_full(session.owner):
             wait = ((b"retry-after", b"5"),)
-            problem = Problem(503, "too_many_sessions", "Too many sessions are open.", wait)
+            problem = HttpError(503, "too_many_sessions", "Too many sessions are open.", wait)
             await refuse(problem)(scope, receive, send)
             return
 
@@ -112,7 +112,7 @@ class HttpHost:
         limits = self._settings
         return own >= limits.max_sessions_each or len(self.sessions) >= limits.max_sessions
 
-    async def _listen(self, session: Session) -> None:
+    async def _listen(self, session: McpSession) -> None:
         transport = session.transport
         try:
             async with transport.connect() as (read, write):
@@ -127,7 +127,7 @@ class HttpHost:
             session.is_ready.set()
             await transport.terminate()
 
-    async def _end(self, session: Session) -> None:
+    async def _end(self, session: McpSession) -> None:
         self.sessions.pop(session.id, None)
         await session.transport.terminate()
         if session.task is not None:
@@ -143,7 +143,7 @@ class HttpHost:
 class _Delegated:
     """An answer that the SDK writes, with our caller beside the request."""
 
-    def __init__(self, call: Call, link: Link, answer: Any) -> None:
+    def __init__(self, call: RouteCall, link: Link, answer: Any) -> None:
         self._caller = Caller(call.view, call.principal.access, link)
         self._body: bytes | None = call.body
         self._answer = answer

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from awaken.contracts.record import StrictRecord
-from awaken.services.view import Desk
+from awaken.services.view import AppServices
 from awaken.transport.asgi import Bytes, Reply, as_json
-from awaken.transport.problems import Problem
-from awaken.transport.routes import Access, ApiRoute, Call, WireProtocol
+from awaken.transport.problems import HttpError
+from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
 
 MISSING_EXTRA = "MCP needs the extra `mcp`: pip install 'awaken[mcp]'"
 _INVALID_REQUEST = -32600
@@ -35,7 +35,7 @@ class McpSettings(StrictRecord, frozen=True, kw_only=True):
 
 def mcp_protocol(settings: McpSettings | None = None) -> WireProtocol:
     """MCP over HTTP, for one server."""
-    door = McpDoor(settings or McpSettings())
+    door = McpEndpoint(settings or McpSettings())
     summaries = {
         "POST": "Send an MCP message.",
         "GET": "Listen to what a session is told besides answers.",
@@ -59,7 +59,7 @@ def mcp_protocol(settings: McpSettings | None = None) -> WireProtocol:
     return WireProtocol(name="mcp", routes=routes, lifespan=door.open)
 
 
-class McpDoor:
+class McpEndpoint:
     """Loads the rest for the first request, and closes it with the server."""
 
     def __init__(self, settings: McpSettings) -> None:
@@ -67,7 +67,7 @@ class McpDoor:
         self._loading = asyncio.Lock()
         self.host: Any = None
 
-    async def answer(self, call: Call) -> Reply:
+    async def answer(self, call: RouteCall) -> Reply:
         """Answer any request.
 
         Raises:
@@ -79,13 +79,13 @@ class McpDoor:
                     # It takes a second, and others are talking.
                     module = await asyncio.to_thread(importlib.import_module, f"{__package__}.http")
                 except ModuleNotFoundError as error:
-                    raise Problem(501, "missing_extra", MISSING_EXTRA) from error
+                    raise HttpError(501, "missing_extra", MISSING_EXTRA) from error
                 self.host = module.HttpHost(self._settings)
         reply: Reply = await self.host.reply(call)
         return reply
 
     @asynccontextmanager
-    async def open(self, _desk: Desk) -> AsyncIterator[None]:
+    async def open(self, _desk: AppServices) -> AsyncIterator[None]:
         """Serve until the server stops."""
         try:
             yield
@@ -95,7 +95,7 @@ class McpDoor:
                 await host.close()
 
 
-def refuse(problem: Problem) -> Bytes:
+def refuse(problem: HttpError) -> Bytes:
     """A refusal as MCP writes it."""
     code = _INTERNAL_ERROR if problem.status >= 500 else _INVALID_REQUEST
     error = {"code": code, "message": problem.message, "data": {"code": problem.code}}

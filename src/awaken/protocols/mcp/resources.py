@@ -6,9 +6,9 @@ from urllib.parse import quote, unquote
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-from awaken.contracts import queries
 from awaken.contracts.errors import CursorInvalid, UnknownThread
-from awaken.contracts.threads import Thread
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage import queries
 from awaken.services.view import TenantView
 from awaken.transport.asgi import encode_json
 from awaken.transport.routes import Access

@@ -7,8 +7,8 @@ from mcp_types import CallToolResult, TextContent
 
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, RunStatus, Stopped
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.suspension.tickets import Ticket
 from awaken.transport.problems import problem_of, shown_problem
 
 _STATUSES = ["completed", "failed", "cancelled", "waiting", "running"]

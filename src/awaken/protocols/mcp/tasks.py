@@ -10,11 +10,11 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from pydantic import Field
 
-from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import UnknownRun
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus
-from awaken.contracts.messages import user
-from awaken.contracts.runs import RunRecord, RunRequest
+from awaken.contracts.messages.message import user
+from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.storage.dispatch import InputMode
 
 from .callers import Context, caller_of, is_stateless
 from .calls import asked, decide, open_tickets

@@ -5,14 +5,14 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from awaken.contracts.content import ContentBlock
-from awaken.contracts.dispatch import InputMode
-from awaken.contracts.messages import Message, Role, as_blocks
-from awaken.contracts.permissions import PermissionScope, Remember
+from awaken.contracts.messages.content import ContentBlock
+from awaken.contracts.messages.message import Message, Role, as_blocks
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.runs import OnBusy
-from awaken.contracts.suspension import DecisionAction, ToolCallResume
-from awaken.transport.problems import Problem
+from awaken.contracts.runs.records import OnBusy
+from awaken.contracts.storage.dispatch import InputMode
+from awaken.contracts.suspension.permissions import PermissionScope, Remember
+from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
+from awaken.transport.problems import HttpError
 
 from .parts import Part, build_blocks
 
@@ -110,7 +110,7 @@ class TicketDecision(StrictRecord, frozen=True, kw_only=True):
         """
         if self.action not in tuple(DecisionAction):
             message = f"invalid action: {self.action}, expected 'resume' or 'cancel'"
-            raise Problem(400, "invalid_action", message)
+            raise HttpError(400, "invalid_action", message)
         kept, remember = self.remember, None
         if kept is not None:
             remember = Remember(scope=kept.scope, pattern=kept.pattern)
@@ -132,7 +132,7 @@ def messages_of(given: Sequence[NewMessage]) -> tuple[Message, ...]:
         Problem: There are none, or one is of somebody who sends no input.
     """
     if not given:
-        raise Problem(400, "invalid_input", "at least one message is required")
+        raise HttpError(400, "invalid_input", "at least one message is required")
     return tuple(
         Message(role=_role(it.role), content=_blocks(it.content), id=it.id) for it in given
     )
@@ -148,5 +148,5 @@ def _role(name: str) -> Role:
             f"messages of role '{name}' are not accepted as input: send those of 'user' or "
             "'system'; the runtime itself keeps what assistants and tools said"
         )
-        raise Problem(400, "invalid_role", message)
+        raise HttpError(400, "invalid_role", message)
     return Role(name)

@@ -3,10 +3,10 @@
 from itertools import takewhile
 
 from awaken.contracts.events import LoggedEvent
-from awaken.contracts.queries import PageRoom
-from awaken.contracts.sizes import value_bytes
+from awaken.contracts.messages.sizes import value_bytes
+from awaken.contracts.storage.queries import PageRoom
 from awaken.transport.asgi import Reply, as_json
-from awaken.transport.routes import Call
+from awaken.transport.routes import RouteCall
 from awaken.transport.sse import EventStreamReply
 
 from .encoder import NativeEncoder
@@ -14,7 +14,7 @@ from .paging import LogPaging
 from .views import Listed
 
 
-async def thread_events(call: Call) -> Reply:
+async def thread_events(call: RouteCall) -> Reply:
     """Read a thread's log, page by page."""
     given: LogPaging = call.query
     after = given.cursor or 0
@@ -22,7 +22,7 @@ async def thread_events(call: Call) -> Reply:
     return _page(found, given)
 
 
-async def run_events(call: Call) -> Reply:
+async def run_events(call: RouteCall) -> Reply:
     """Read a run's part of the log, page by page."""
     given: LogPaging = call.query
     after = given.cursor or 0
@@ -30,13 +30,13 @@ async def run_events(call: Call) -> Reply:
     return _page(found, given)
 
 
-async def stream_thread(call: Call) -> Reply:
+async def stream_thread(call: RouteCall) -> Reply:
     """Follow a thread from a cursor, or from now on."""
     stream = await call.view.follow_thread(call.path["thread_id"], call.cursor(call.query.cursor))
     return EventStreamReply(stream, NativeEncoder())
 
 
-async def stream_run(call: Call) -> Reply:
+async def stream_run(call: RouteCall) -> Reply:
     """Follow a run from a cursor, or from its start, up to its end or suspension."""
     stream = await call.view.follow_run(call.path["run_id"], call.cursor(call.query.cursor))
     return EventStreamReply(stream, NativeEncoder())

@@ -5,18 +5,18 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.decision_errors import InvalidDecision
-from awaken.contracts.dispatch import DispatchStatus, InputMode
 from awaken.contracts.errors import InvalidResume
-from awaken.contracts.messages import user
-from awaken.contracts.runs import RunRecord, RunRequest
-from awaken.contracts.suspension import Ticket
-from awaken.contracts.ticket_names import find_by_call, find_by_id
+from awaken.contracts.messages.message import user
+from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode
+from awaken.contracts.suspension.errors import InvalidDecision
+from awaken.contracts.suspension.ticket_names import find_by_call, find_by_id
+from awaken.contracts.suspension.tickets import Ticket
 from awaken.mailbox.receipts import SubmitReceipt
 from awaken.services.control import DeliveryOptions
 from awaken.transport.asgi import Reply, as_json
-from awaken.transport.problems import Problem
-from awaken.transport.routes import Call
+from awaken.transport.problems import HttpError
+from awaken.transport.routes import RouteCall
 
 from .bodies import MODES, MailboxItem, NewInput, RunInputs, TicketDecision, messages_of
 from .views import Accepted, Queued
@@ -25,7 +25,7 @@ IDEMPOTENCY_KEY = "idempotency-key"
 DEFAULT_AGENT = "default"
 
 
-async def send_messages(call: Call) -> Reply:
+async def send_messages(call: RouteCall) -> Reply:
     """Send messages to a thread; under the same `Idempotency-Key` they are sent once."""
     body: NewInput = call.body
     thread = await call.view.thread(call.path["thread_id"])
@@ -40,7 +40,7 @@ async def send_messages(call: Call) -> Reply:
     return _accepted("running" if is_taken else "queued", thread.id, **ids)
 
 
-async def send_inputs(call: Call) -> Reply:
+async def send_inputs(call: RouteCall) -> Reply:
     """Send messages to a run: one that waits takes them in, any other leaves them to its thread."""
     body: RunInputs = call.body
     run = await call.view.run(call.path["run_id"])
@@ -58,7 +58,7 @@ async def send_inputs(call: Call) -> Reply:
     return _accepted("inputs_accepted", run.thread_id, **ids)
 
 
-async def push_mailbox(call: Call) -> Reply:
+async def push_mailbox(call: RouteCall) -> Reply:
     """Queue one message, as a run of its own; the thread is made if there is none."""
     body: MailboxItem = call.body
     thread_id = call.path["thread_id"]
@@ -73,29 +73,29 @@ async def push_mailbox(call: Call) -> Reply:
     return as_json(queued, 201)
 
 
-async def decide_on_thread(call: Call) -> Reply:
+async def decide_on_thread(call: RouteCall) -> Reply:
     """Decide on a call that a thread's run waits for."""
     thread_id = call.path["thread_id"]
     run = await call.view.open_run(thread_id) or await call.view.latest_run(thread_id)
     if run is None:
-        raise Problem(404, "unknown_ticket", f"no run of thread '{thread_id}' waits")
+        raise HttpError(404, "unknown_ticket", f"no run of thread '{thread_id}' waits")
     return await _decided(call, run)
 
 
-async def decide_on_run(call: Call) -> Reply:
+async def decide_on_run(call: RouteCall) -> Reply:
     """Decide on a call that a run waits for."""
     return await _decided(call, await call.view.run(call.path["run_id"]))
 
 
-async def cancel_run(call: Call) -> Reply:
+async def cancel_run(call: RouteCall) -> Reply:
     """Cancel a run, wherever it executes."""
     run = await call.view.run(call.path["run_id"])
     if not await call.view.cancel_run(run.run_id):
-        raise Problem(404, "nothing_to_cancel", f"run '{run.run_id}' has ended")
+        raise HttpError(404, "nothing_to_cancel", f"run '{run.run_id}' has ended")
     return _accepted("cancel_requested", run.thread_id, run_id=run.run_id)
 
 
-async def check_agent(call: Call, agent_id: str | None) -> None:
+async def check_agent(call: RouteCall, agent_id: str | None) -> None:
     """Refuse an agent that nobody here knows: what is queued for it would never run.
 
     Raises:
@@ -105,22 +105,22 @@ async def check_agent(call: Call, agent_id: str | None) -> None:
         await call.view.agent(agent_id)
 
 
-async def _sent(call: Call, request: RunRequest, mode: InputMode, what: str) -> SubmitReceipt:
+async def _sent(call: RouteCall, request: RunRequest, mode: InputMode, what: str) -> SubmitReceipt:
     """Send input; under a key it is known again by what was posted, and where."""
     key = call.headers.get(IDEMPOTENCY_KEY)
     delivery: DeliveryOptions = {} if key is None else {"dedupe_key": key}
     try:
         return await call.view.send(request, mode, delivery, asked=[what, call.body])
     except InvalidResume as error:
-        raise Problem(404, error.code, str(error)) from error
+        raise HttpError(404, error.code, str(error)) from error
 
 
-async def _decided(call: Call, run: RunRecord) -> Reply:
+async def _decided(call: RouteCall, run: RunRecord) -> Reply:
     body: TicketDecision = call.body
     name = body.ticket_id or body.tool_call_id
     if not name:
         message = "name the call that is decided on: ticketId or toolCallId"
-        raise Problem(400, "invalid_input", message)
+        raise HttpError(400, "invalid_input", message)
     find = find_by_id if body.ticket_id else find_by_call
 
     def find_named(tickets: Sequence[Ticket], named: str) -> Ticket:

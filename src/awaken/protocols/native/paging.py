@@ -6,9 +6,10 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
-from awaken.contracts.dispatch import DispatchStatus
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.queries import (
+from awaken.contracts.record import StrictRecord
+from awaken.contracts.storage.dispatch import DispatchStatus
+from awaken.contracts.storage.queries import (
     DEFAULT_LIMIT,
     LIMIT_MAX,
     OFFSET_MAX,
@@ -21,9 +22,8 @@ from awaken.contracts.queries import (
     VisibilityFilter,
     at_cursor,
 )
-from awaken.contracts.record import StrictRecord
-from awaken.transport.problems import Problem
-from awaken.transport.routes import Call
+from awaken.transport.problems import HttpError
+from awaken.transport.routes import RouteCall
 
 from .bodies import Id
 from .views import Listed, status_name
@@ -116,12 +116,12 @@ class Attaching(StrictRecord, frozen=True, kw_only=True):
     cursor: Place | None = None
 
 
-def thread_query(call: Call) -> ThreadQuery:
+def thread_query(call: RouteCall) -> ThreadQuery:
     """The threads that are asked for."""
     given: ThreadFilter = call.query
     if given.root and given.parent_thread_id is not None:
         message = "root=true cannot be combined with parentThreadId"
-        raise Problem(400, "invalid_query", message)
+        raise HttpError(400, "invalid_query", message)
     query = ThreadQuery(
         tenant_id=call.view.tenant_id,
         resource_id=given.resource_id,
@@ -134,9 +134,9 @@ def thread_query(call: Call) -> ThreadQuery:
 def message_query(given: MessageFilter) -> MessageQuery:
     """The messages that are asked for."""
     if given.order not in tuple(Order):
-        raise Problem(400, "invalid_query", "order must be asc or desc")
+        raise HttpError(400, "invalid_query", "order must be asc or desc")
     if given.visibility not in _VISIBILITIES:
-        raise Problem(400, "invalid_query", "visibility must be external, internal or all")
+        raise HttpError(400, "invalid_query", "visibility must be external, internal or all")
     query = MessageQuery(
         after=given.after,
         before=given.before,
@@ -147,7 +147,7 @@ def message_query(given: MessageFilter) -> MessageQuery:
     return _turned(query, given)
 
 
-def run_query(call: Call, thread_id: str | None) -> RunQuery:
+def run_query(call: RouteCall, thread_id: str | None) -> RunQuery:
     """The runs that are asked for."""
     given: RunFilter = call.query
     status = _status(given.status, _RUN_STATUSES)
@@ -178,5 +178,5 @@ def _turned(query: Q, given: Paging) -> Q:
 
 def _status(name: str | None, known: Mapping[str, S]) -> S | None:
     if name is not None and name not in known:
-        raise Problem(400, "invalid_query", f"invalid status filter: {name}")
+        raise HttpError(400, "invalid_query", f"invalid status filter: {name}")
     return None if name is None else known[name]

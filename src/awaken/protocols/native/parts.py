@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from awaken.contracts import content
+from awaken.contracts.messages import content
 from awaken.contracts.record import StrictRecord
 
 

@@ -4,11 +4,11 @@ from typing import TypedDict
 
 import msgspec
 
-from awaken.contracts.permissions import PermissionScope, ToolBehavior
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.remembered import RememberedAnswer
+from awaken.contracts.suspension.permissions import PermissionScope, ToolBehavior
+from awaken.contracts.suspension.remembered import RememberedAnswer
 from awaken.transport.asgi import Bytes, Reply, as_json
-from awaken.transport.routes import Access, Call
+from awaken.transport.routes import Access, RouteCall
 
 from .bodies import Id
 from .views import Listed
@@ -50,24 +50,24 @@ class Names(TypedDict):
     user_id: str
 
 
-async def list_answers(call: Call) -> Reply:
+async def list_answers(call: RouteCall) -> Reply:
     """List the decisions that hold for later calls: the project's, a person's, a thread's."""
     return _shown(await call.view.remembered.list(**_names(call)))
 
 
-async def forget_answer(call: Call) -> Reply:
+async def forget_answer(call: RouteCall) -> Reply:
     """Take a remembered decision back, for every call that is decided about from now on."""
     await call.view.remembered.forget(call.path["answer_id"], **_names(call))
     return Bytes(204)
 
 
-async def forget_answers(call: Call) -> Reply:
+async def forget_answers(call: RouteCall) -> Reply:
     """Take back every remembered decision of one scope; answers with those."""
     asked: AllOf = call.query
     return _shown(await call.view.remembered.forget_all(asked.scope, **_names(call)))
 
 
-def _names(call: Call) -> Names:
+def _names(call: RouteCall) -> Names:
     asked: Whose = call.query
     if asked.user_id not in (None, call.principal.id):
         call.require(Access.ADMIN)

@@ -5,10 +5,10 @@ from functools import partial
 from typing import Any
 
 from awaken.contracts.events import LoggedEvent
-from awaken.contracts.messages import MessageRecord
+from awaken.contracts.messages.message import MessageRecord
 from awaken.services.threads import ThreadEdit
 from awaken.transport.asgi import Reply
-from awaken.transport.routes import Access, ApiRoute, Call
+from awaken.transport.routes import Access, ApiRoute, RouteCall
 from awaken.transport.stopping import cancel_thread, interrupt_thread
 
 from . import (
@@ -28,7 +28,7 @@ from . import (
 def _route(
     access: Access,
     operation: str,
-    handle: Callable[[Call], Awaitable[Reply]],
+    handle: Callable[[RouteCall], Awaitable[Reply]],
     reply: Any,
     **rest: Any,
 ) -> ApiRoute:
@@ -87,7 +87,11 @@ ROUTES = (
     ),
     _read("GET /v1/threads", threads.list_threads, Listed[str], query=paging.ThreadFilter),
     _invoke(
-        "POST /v1/threads", threads.create_thread, views.ThreadView, body=ThreadEdit, status=201
+        "POST /v1/threads",
+        threads.create_thread,
+        views.NativeThreadView,
+        body=ThreadEdit,
+        status=201,
     ),
     _read(
         "GET /v1/threads/summaries",
@@ -95,13 +99,15 @@ ROUTES = (
         Listed[views.ThreadSummary],
         query=paging.ThreadFilter,
     ),
-    _read(f"GET {_THREAD}", threads.get_thread, views.ThreadView),
-    _invoke(f"PATCH {_THREAD}", threads.edit_thread, views.ThreadView, body=ThreadEdit),
-    _invoke(f"PATCH {_THREAD}/metadata", threads.edit_thread, views.ThreadView, body=ThreadEdit),
+    _read(f"GET {_THREAD}", threads.get_thread, views.NativeThreadView),
+    _invoke(f"PATCH {_THREAD}", threads.edit_thread, views.NativeThreadView, body=ThreadEdit),
+    _invoke(
+        f"PATCH {_THREAD}/metadata", threads.edit_thread, views.NativeThreadView, body=ThreadEdit
+    ),
     _invoke(
         f"POST {_THREAD}/fork",
         threads.fork_thread,
-        views.ThreadView,
+        views.NativeThreadView,
         body=threads.ForkThread,
         status=201,
     ),
@@ -136,7 +142,7 @@ ROUTES = (
         Listed[views.RunView],
         query=paging.RunFilter,
     ),
-    _read(f"GET {_THREAD}/runs/active", threads.active_run, views.ActiveRun),
+    _read(f"GET {_THREAD}/runs/active", threads.active_run, views.ActiveRunView),
     _read(f"GET {_THREAD}/runs/latest", threads.latest_run, views.RunView),
     _read(
         f"GET {_THREAD}/events",

@@ -1,14 +1,14 @@
 """Runs: started with a stream of their events, listed, and looked at."""
 
-from awaken.contracts.dispatch import InputMode
 from awaken.contracts.errors import ThreadBusy
-from awaken.contracts.queries import LIMIT_MAX, DispatchQuery, at_cursor
-from awaken.contracts.runs import OnBusy, RunRequest
+from awaken.contracts.runs.records import OnBusy, RunRequest
+from awaken.contracts.storage.dispatch import InputMode
+from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, at_cursor
 from awaken.mailbox.submissions import digest
 from awaken.services.following import EventStream
 from awaken.transport.asgi import Header, Reply, as_json
-from awaken.transport.problems import Problem
-from awaken.transport.routes import Call
+from awaken.transport.problems import HttpError
+from awaken.transport.routes import RouteCall
 from awaken.transport.sse import EventStreamReply
 
 from .bodies import StartRun, messages_of
@@ -19,7 +19,7 @@ from .views import run_view
 from .whole_results import WholeResultReply, wants_json
 
 
-async def start_run(call: Call) -> Reply:
+async def start_run(call: RouteCall) -> Reply:
     """Run an agent and stream its events; under the same `Idempotency-Key` it runs once.
 
     With `Accept: application/json` it answers with the whole result, when the run ends or waits;
@@ -27,7 +27,7 @@ async def start_run(call: Call) -> Reply:
     """
     body: StartRun = call.body
     if not body.agent_id.strip():
-        raise Problem(400, "invalid_input", "agent_id cannot be empty")
+        raise HttpError(400, "invalid_input", "agent_id cannot be empty")
     request = RunRequest(
         agent_id=body.agent_id,
         thread_id=body.thread_id,
@@ -42,19 +42,19 @@ async def start_run(call: Call) -> Reply:
     return _answered(call, stream)
 
 
-async def list_runs(call: Call) -> Reply:
+async def list_runs(call: RouteCall) -> Reply:
     """List runs, oldest first."""
     given: AnyRunFilter = call.query
     page = await call.view.runs(run_query(call, given.thread_id))
     return as_json(listed(page, run_view, given))
 
 
-async def get_run(call: Call) -> Reply:
+async def get_run(call: RouteCall) -> Reply:
     """Look at a run, also one that is still queued."""
     return as_json(run_view(await call.view.run(call.path["run_id"])))
 
 
-async def _once(call: Call, request: RunRequest, key: str) -> EventStream:
+async def _once(call: RouteCall, request: RunRequest, key: str) -> EventStream:
     """Start a run through the queue, which knows what was asked under a key before."""
     await check_agent(call, request.agent_id)
     view, thread_id = call.view, request.thread_id
@@ -77,7 +77,7 @@ async def _once(call: Call, request: RunRequest, key: str) -> EventStream:
     return await view.follow_run(receipt.run_id)
 
 
-async def _is_known(call: Call, thread_id: str, key: str) -> bool:
+async def _is_known(call: RouteCall, thread_id: str, key: str) -> bool:
     """Whether input was sent to a thread under a key before."""
     query = DispatchQuery(thread_id=thread_id, limit=LIMIT_MAX)
     while True:
@@ -89,7 +89,7 @@ async def _is_known(call: Call, thread_id: str, key: str) -> bool:
         query = at_cursor(query, page.next_cursor)
 
 
-def _answered(call: Call, stream: EventStream) -> Reply:
+def _answered(call: RouteCall, stream: EventStream) -> Reply:
     run_id, thread_id = stream.run_id or "", stream.thread_id
     headers: list[Header] = [(b"x-run-id", run_id.encode()), (b"x-thread-id", thread_id.encode())]
     if not wants_json(call.headers.get("accept", "")):

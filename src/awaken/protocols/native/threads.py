@@ -2,18 +2,18 @@
 
 from awaken.contracts.errors import InvalidRecord
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.storage import DeleteStrategy
-from awaken.contracts.threads import Thread
-from awaken.runtime.forking import Fork
-from awaken.runtime.request_checks import check_id
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.store import DeleteStrategy
+from awaken.runtime.admission.forks import Fork
+from awaken.runtime.journal.request_checks import check_id
 from awaken.services.threads import ThreadEdit
 from awaken.transport.asgi import Bytes, Reply, as_json
-from awaken.transport.problems import Problem
-from awaken.transport.routes import Call
+from awaken.transport.problems import HttpError
+from awaken.transport.routes import RouteCall
 
 from .paging import dispatch_query, listed, message_query, run_query, thread_query
 from .views import (
-    ActiveRun,
+    ActiveRunView,
     ThreadSummary,
     dispatch_view,
     run_view,
@@ -34,36 +34,36 @@ class ForkThread(StrictRecord, frozen=True, kw_only=True):
     before: str | None = None
 
 
-async def list_threads(call: Call) -> Reply:
+async def list_threads(call: RouteCall) -> Reply:
     """List threads, most recently changed first."""
     page = await call.view.threads(thread_query(call))
     return as_json(listed(page, lambda thread: thread.id, call.query))
 
 
-async def list_summaries(call: Call) -> Reply:
+async def list_summaries(call: RouteCall) -> Reply:
     """List threads with their titles and who spoke last."""
     page = await call.view.threads(thread_query(call))
     agents = iter(await call.view.latest_agents(page.items))
     return as_json(listed(page, lambda thread: _summary(thread, next(agents)), call.query))
 
 
-async def create_thread(call: Call) -> Reply:
+async def create_thread(call: RouteCall) -> Reply:
     """Make a thread."""
     return as_json(thread_view(await call.view.create_thread(_checked(call.body))), 201)
 
 
-async def get_thread(call: Call) -> Reply:
+async def get_thread(call: RouteCall) -> Reply:
     """Look at a thread."""
     return as_json(thread_view(await call.view.thread(call.path["thread_id"])))
 
 
-async def edit_thread(call: Call) -> Reply:
+async def edit_thread(call: RouteCall) -> Reply:
     """Change a thread: what is absent stays, null clears, `custom` is merged key by key."""
     edited = await call.view.edit_thread(call.path["thread_id"], _checked(call.body))
     return as_json(thread_view(edited))
 
 
-async def delete_thread(call: Call) -> Reply:
+async def delete_thread(call: RouteCall) -> Reply:
     """Delete a thread and everything of it."""
     thread_id, strategy = call.path["thread_id"], call.query.child_strategy
     try:
@@ -72,49 +72,49 @@ async def delete_thread(call: Call) -> Reply:
         if strategy is not DeleteStrategy.REJECT:
             raise
         message = f"thread '{thread_id}' has child threads; choose 'detach' or 'cascade'"
-        raise Problem(400, "has_children", message) from error
+        raise HttpError(400, "has_children", message) from error
     return Bytes(204)
 
 
-async def fork_thread(call: Call) -> Reply:
+async def fork_thread(call: RouteCall) -> Reply:
     """Make a thread that begins with what this one said up to a message; this one stays."""
     body: ForkThread = call.body
     if body.at is not None and body.before is not None:
-        raise Problem(400, "invalid_input", "Send `at` or `before`, not both.")
+        raise HttpError(400, "invalid_input", "Send `at` or `before`, not both.")
     branch = await call.view.fork(call.path["thread_id"], Fork(at=body.at, before=body.before))
     return as_json(thread_view(branch), 201)
 
 
-async def list_messages(call: Call) -> Reply:
+async def list_messages(call: RouteCall) -> Reply:
     """List a thread's messages."""
     page = await call.view.messages(call.path["thread_id"], message_query(call.query))
     return as_json(listed(page, lambda record: record, call.query))
 
 
-async def list_mailbox(call: Call) -> Reply:
+async def list_mailbox(call: RouteCall) -> Reply:
     """List what was queued on a thread, oldest first."""
     page = await call.view.dispatches(dispatch_query(call.query, call.path["thread_id"]))
     return as_json(listed(page, dispatch_view, call.query))
 
 
-async def list_thread_runs(call: Call) -> Reply:
+async def list_thread_runs(call: RouteCall) -> Reply:
     """List a thread's runs, oldest first."""
     thread = await call.view.thread(call.path["thread_id"])
     page = await call.view.runs(run_query(call, thread.id))
     return as_json(listed(page, run_view, call.query))
 
 
-async def active_run(call: Call) -> Reply:
+async def active_run(call: RouteCall) -> Reply:
     """The run of a thread that executes or waits, if there is one."""
     run = await call.view.open_run(call.path["thread_id"])
-    return as_json(ActiveRun(active_run=None if run is None else run_view(run)))
+    return as_json(ActiveRunView(active_run=None if run is None else run_view(run)))
 
 
-async def latest_run(call: Call) -> Reply:
+async def latest_run(call: RouteCall) -> Reply:
     """The newest run of a thread."""
     run = await call.view.latest_run(call.path["thread_id"])
     if run is None:
-        raise Problem(404, "unknown_run", f"thread has no runs: {call.path['thread_id']}")
+        raise HttpError(404, "unknown_run", f"thread has no runs: {call.path['thread_id']}")
     return as_json(run_view(run))
 
 

@@ -4,15 +4,15 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
 from awaken.contracts.identity import Adapter, RunMode, RunOrigin
-from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import RunStatus, Termination, TicketStatus, reason_text
+from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.record import Record, always
-from awaken.contracts.runs import RunRecord, Waiting
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.suspension import Asks, DecisionAction, ResumeMode, Suspension, Ticket
-from awaken.contracts.threads import ForkPoint, Thread
+from awaken.contracts.runs.records import RunRecord, Waiting
+from awaken.contracts.runs.threads import ForkPoint, Thread
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
+from awaken.contracts.suspension.tickets import Asks, DecisionAction, ResumeMode, Suspension, Ticket
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ class MetadataView(Record, frozen=True, kw_only=True):
     custom: dict[str, Any]
 
 
-class ThreadView(Record, frozen=True, kw_only=True):
+class NativeThreadView(Record, frozen=True, kw_only=True):
     """A conversation, with the runs that execute, have not ended, and came last."""
 
     id: str
@@ -153,7 +153,7 @@ class Listed(Whole, Generic[T], frozen=True, kw_only=True):
     """How many there are on all pages; only when the query asks with `total=true`."""
 
 
-class ActiveRun(Whole, frozen=True, kw_only=True):
+class ActiveRunView(Whole, frozen=True, kw_only=True):
     """The run of a thread that executes or waits."""
 
     active_run: RunView | None
@@ -179,9 +179,9 @@ class Queued(Whole, frozen=True, kw_only=True):
     thread_id: str
 
 
-def thread_view(thread: Thread) -> ThreadView:
+def thread_view(thread: Thread) -> NativeThreadView:
     """A thread as it is shown."""
-    return msgspec.convert(thread, ThreadView, from_attributes=True)
+    return msgspec.convert(thread, NativeThreadView, from_attributes=True)
 
 
 def run_view(run: RunRecord) -> RunView:

@@ -13,10 +13,10 @@ import msgspec
 
 from awaken.authoring.pydantic_models import encode_model
 from awaken.contracts.errors import AwakenError
-from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import RunStatus, Termination, reason_text
+from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.record import Record, always
-from awaken.contracts.runs import RunResult
+from awaken.contracts.runs.records import RunResult
 from awaken.services.view import TenantView
 from awaken.transport.asgi import (
     JSON,
@@ -28,7 +28,7 @@ from awaken.transport.asgi import (
     as_json,
     wait_for_disconnect,
 )
-from awaken.transport.problems import Problem, native_refusal, problem_of, shown_problem
+from awaken.transport.problems import HttpError, native_refusal, problem_of, shown_problem
 
 from .views import Accepted, TicketView, ticket_view
 
@@ -109,7 +109,7 @@ class WholeResultReply:
         except Exception:
             logger.exception("The result of run '%s' could not be had", self._run_id)
             message = "Something went wrong here; the log has more."
-            return native_refusal(Problem(500, "internal_error", message, self._headers))
+            return native_refusal(HttpError(500, "internal_error", message, self._headers))
 
 
 def _encode(result: RunResult) -> bytes:

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from awaken.contracts import events as ev
-from awaken.contracts.deltas import ReasoningDelta, TextDelta
-from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, Stopped, Suspended, Termination
-from awaken.contracts.suspension import SuspendTicket
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
+from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.suspension.tickets import SuspendTicket
 from awaken.services.following import Batch, EventStream
 from awaken.transport.asgi import encode_json
 

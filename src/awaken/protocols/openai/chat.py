@@ -1,14 +1,14 @@
 """`/v1/chat/completions` and `/v1/models`."""
 
-from awaken.contracts.dispatch import InputMode
+from awaken.contracts.storage.dispatch import InputMode
 from awaken.transport.asgi import Reply, as_json
-from awaken.transport.problems import Problem
-from awaken.transport.routes import Call
+from awaken.transport.problems import HttpError
+from awaken.transport.routes import RouteCall
 from awaken.transport.sse import EventStreamReply
 
 from .answer import Activation
 from .chat_encoder import CANCELLED, ChatEncoder
-from .decode import Options, request_of
+from .decode import OpenAiOptions, request_of
 from .starting import begin, check_model, named_thread, thread_header
 from .wire import CreateChat
 
@@ -16,11 +16,11 @@ NO_RETRY = ((b"x-should-retry", b"false"),)
 """A run that failed may have done something: clients must not repeat it by themselves."""
 
 
-async def create_completion(call: Call) -> Reply:
+async def create_completion(call: RouteCall) -> Reply:
     """Ask an agent in a chat."""
     body: CreateChat = call.body
     limit = body.max_completion_tokens or body.max_tokens
-    options = Options(limit, body.reasoning_effort, body.response_format)
+    options = OpenAiOptions(limit, body.reasoning_effort, body.response_format)
     asked = request_of(body, named_thread(call), body.messages, options)
     begun, after = await begin(call, asked, {}, "", InputMode.INTERRUPT)
     created = call.view.now_ms() // 1000
@@ -36,16 +36,16 @@ async def create_completion(call: Call) -> Reply:
     if encoder.failure is not None:
         code = encoder.failure.code or "server_error"
         status = 409 if encoder.failure is CANCELLED else 500
-        raise Problem(status, code, encoder.failure.message, NO_RETRY)
+        raise HttpError(status, code, encoder.failure.message, NO_RETRY)
     return as_json(encoder.document(), headers=headers)
 
 
-async def list_models(call: Call) -> Reply:
+async def list_models(call: RouteCall) -> Reply:
     """The agents, as models."""
     return as_json({"object": "list", "data": [_model(id_) for id_ in await call.view.agents()]})
 
 
-async def get_model(call: Call) -> Reply:
+async def get_model(call: RouteCall) -> Reply:
     """One agent, as a model."""
     model_id = call.path["model_id"]
     await check_model(call, model_id)

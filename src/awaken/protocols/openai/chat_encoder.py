@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from awaken.contracts import events as ev
-from awaken.contracts.deltas import ReasoningDelta, TextDelta
 from awaken.contracts.lifecycle import Cancelled, Failed
-from awaken.contracts.suspension import Asks
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
+from awaken.contracts.suspension.tickets import Asks
 from awaken.transport.asgi import encode_json
 from awaken.transport.sse import data_line
 

@@ -5,16 +5,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from awaken.contracts import identity, inference, runs, tools
-from awaken.contracts.content import ContentBlock, Text, text_of
-from awaken.contracts.messages import Message, Role, ToolCall, assistant, tool_answer, user
-from awaken.contracts.permissions import remember_of
-from awaken.contracts.suspension import DecisionAction, ToolCallResume
+from awaken.contracts import identity
+from awaken.contracts.messages.content import ContentBlock, Text, text_of
+from awaken.contracts.messages.message import Message, Role, ToolCall, assistant, tool_answer, user
+from awaken.contracts.models import inference
+from awaken.contracts.runs import records as runs
+from awaken.contracts.suspension.permissions import remember_of
+from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
+from awaken.contracts.tools import tool as tools
 from awaken.transport.json_bodies import decoded_text
 from awaken.transport.media import inline, linked
 
 from .answer import as_text
-from .wire import Asking, Content, Format, Input, Item, Media, Part, Tool, bad_request
+from .wire import Asking, Content, ContentPart, Format, Input, Item, Media, OpenAiTool, bad_request
 
 _ROLES = {str(it): it for it in (Role.USER, Role.SYSTEM, Role.ASSISTANT)}
 _ROLES["developer"] = Role.SYSTEM
@@ -25,7 +28,7 @@ _OURS = ("mcp_", "reasoning", "item_reference")
 _ANY_OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
 
-class Options(NamedTuple):
+class OpenAiOptions(NamedTuple):
     """What the two APIs have different names for."""
 
     max_tokens: int | None
@@ -34,7 +37,7 @@ class Options(NamedTuple):
 
 
 def request_of(
-    body: Asking, thread_id: str | None, items: Input, options: Options
+    body: Asking, thread_id: str | None, items: Input, options: OpenAiOptions
 ) -> runs.RunRequest:
     """What a client wants to be run, with all the messages that it sends.
 
@@ -137,7 +140,7 @@ def _messages(items: Sequence[Item]) -> Iterator[Message]:
                 raise bad_request(f"Input of type '{type_}' and role '{role}' is not supported.")
 
 
-def _frontend_tool(tool: Tool) -> tools.ToolDescriptor:
+def _frontend_tool(tool: OpenAiTool) -> tools.ToolDescriptor:
     given = tool.function or tool
     if not given.name:
         raise bad_request("A function needs a name.")
@@ -175,7 +178,7 @@ def _blocks(content: Content) -> tuple[ContentBlock, ...]:
     return tuple(_block(part) for part in content)
 
 
-def _block(part: Part) -> ContentBlock:
+def _block(part: ContentPart) -> ContentBlock:
     match part.type:
         case "text" | "input_text" | "output_text" | "refusal":
             return Text(text=part.text or part.refusal or "")

@@ -11,11 +11,11 @@ import msgspec
 from awaken.contracts import events as ev
 from awaken.contracts.errors import CursorExpired
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages import MessageRecord, Role
-from awaken.contracts.queries import LIMIT_MAX, MessageQuery, Order, at_cursor
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.threads import Thread
-from awaken.transport.routes import Call
+from awaken.contracts.messages.message import MessageRecord, Role
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Order, at_cursor
+from awaken.transport.routes import RouteCall
 
 from .answer import is_last
 from .wire import bad_request
@@ -39,7 +39,7 @@ class Previous(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_newest and self.run.status is RunStatus.WAITING
 
 
-async def find_previous(call: Call, run_id: str, after: int | None) -> Previous:
+async def find_previous(call: RouteCall, run_id: str, after: int | None) -> Previous:
     """Look where a response ended.
 
     Raises:
@@ -61,7 +61,7 @@ async def find_previous(call: Call, run_id: str, after: int | None) -> Previous:
     )
 
 
-async def _read(call: Call, run: RunRecord, after: int | None, said: set[str]) -> int:
+async def _read(call: RouteCall, run: RunRecord, after: int | None, said: set[str]) -> int:
     """Collect the messages of a response; returns where in the log it ends."""
     for item in await call.view.run_events(run.run_id, after or 0, EVENTS_MAX):
         match item.event:
@@ -75,7 +75,7 @@ async def _read(call: Call, run: RunRecord, after: int | None, said: set[str]) -
     raise bad_request(message, "previous_response_in_progress")
 
 
-async def last_message(call: Call, previous: Previous) -> str | None:
+async def last_message(call: RouteCall, previous: Previous) -> str | None:
     """The last message of a response, else the last one that it was given."""
     run, query = previous.run, MessageQuery(limit=LIMIT_MAX, order=Order.DESC)
     query = msgspec.structs.replace(query, run_id=run.run_id)

@@ -5,17 +5,20 @@ from typing import Annotated, Any
 
 import msgspec
 
-from awaken.contracts import content, dispatch, messages, queries, runs
 from awaken.contracts import events as ev
 from awaken.contracts.identity import RunMode
+from awaken.contracts.messages import content
+from awaken.contracts.messages import message as messages
 from awaken.contracts.record import Record
+from awaken.contracts.runs import records as runs
+from awaken.contracts.storage import dispatch, queries
 from awaken.transport.asgi import Reply, as_json
-from awaken.transport.problems import Problem
-from awaken.transport.routes import Call
+from awaken.transport.problems import HttpError
+from awaken.transport.routes import RouteCall
 from awaken.transport.sse import EventStreamReply
 
 from .answer import Activation, is_last
-from .decode import Options, approvals_of, request_of
+from .decode import OpenAiOptions, approvals_of, request_of
 from .previous import EVENTS_MAX, Previous, find_previous
 from .responses_encoder import ResponsesEncoder
 from .starting import begin, named_thread, thread_header
@@ -34,13 +37,13 @@ class FollowQuery(Record, frozen=True, kw_only=True):
     """The latest sequence number that the client has."""
 
 
-async def create_response(call: Call) -> Reply:
+async def create_response(call: RouteCall) -> Reply:
     """Ask an agent."""
     body: CreateResponse = call.body
     effort = body.reasoning.effort if body.reasoning else None
     format_ = body.text.format if body.text else None
     thread_id, previous = await _place(call, body)
-    options = Options(body.max_output_tokens, effort, format_)
+    options = OpenAiOptions(body.max_output_tokens, effort, format_)
     asked = request_of(body, thread_id, body.input, options)
     mode = dispatch.InputMode.QUEUE if body.background else dispatch.InputMode.INTERRUPT
     begun, after = await begin(
@@ -69,7 +72,7 @@ async def create_response(call: Call) -> Reply:
     return as_json(encoder.document(), headers=headers)
 
 
-async def get_response(call: Call) -> Reply:
+async def get_response(call: RouteCall) -> Reply:
     """Look at a response, or follow it from any place on."""
     query: FollowQuery = call.query
     run, after = await _found(call)
@@ -88,25 +91,25 @@ async def get_response(call: Call) -> Reply:
     return EventStreamReply(answer, encoder)
 
 
-async def cancel_response(call: Call) -> Reply:
+async def cancel_response(call: RouteCall) -> Reply:
     """Cancel the run; what it had said by then is kept."""
     run, after = await _found(call)
     if await call.view.cancel_run(run.run_id):
         try:
             await call.view.wait(run.run_id, CANCEL_MS)
         except TimeoutError as error:
-            raise Problem(503, "cancel_pending", "It has not stopped yet; look again.") from error
+            raise HttpError(503, "cancel_pending", "It has not stopped yet; look again.") from error
     return await _snapshot(call, await call.view.run(run.run_id), after)
 
 
-async def delete_response(call: Call) -> Reply:
+async def delete_response(call: RouteCall) -> Reply:
     """Refuse: a response is part of its thread, and goes with it."""
     run, _ = await _found(call)
     message = f"A response goes with its thread: DELETE /v1/threads/{run.thread_id}."
-    raise Problem(405, "not_deletable", message, ((b"allow", b"GET"),))
+    raise HttpError(405, "not_deletable", message, ((b"allow", b"GET"),))
 
 
-async def list_input_items(call: Call) -> Reply:
+async def list_input_items(call: RouteCall) -> Reply:
     """The messages that the run was given; none for a response that follows answers."""
     run, after = await _found(call)
     first, last = run.input.from_seq or 1, run.input.to_seq or 0
@@ -118,7 +121,7 @@ async def list_input_items(call: Call) -> Reply:
     return as_json({"object": "list", "data": items, **listed})
 
 
-async def _place(call: Call, body: CreateResponse) -> tuple[str | None, Previous | None]:
+async def _place(call: RouteCall, body: CreateResponse) -> tuple[str | None, Previous | None]:
     """The thread that the request names, or the response that it goes on from."""
     named = body.conversation
     if body.previous_response_id is None:
@@ -137,11 +140,11 @@ def _echoed(wanted: Format | None) -> dict[str, Any]:
     return shown | {"description": wanted.description, "strict": wanted.strict}
 
 
-async def _found(call: Call) -> tuple[runs.RunRecord, int | None]:
+async def _found(call: RouteCall) -> tuple[runs.RunRecord, int | None]:
     run_id, after = _parsed(call.path["response_id"])
     run = await call.view.run(run_id)
     if after is not None and after > (await call.view.thread(run.thread_id)).event_seq:
-        raise Problem(404, "response_not_found", "There is no such response.")
+        raise HttpError(404, "response_not_found", "There is no such response.")
     return run, after
 
 
@@ -149,11 +152,11 @@ def _parsed(response_id: str) -> tuple[str, int | None]:
     """The run of a response, and where in the log it begins."""
     found = _ID.fullmatch(response_id)
     if found is None:
-        raise Problem(404, "response_not_found", f"There is no response '{response_id}'.")
+        raise HttpError(404, "response_not_found", f"There is no response '{response_id}'.")
     return found[1], None if found[2] is None else int(found[2])
 
 
-async def _snapshot(call: Call, run: runs.RunRecord, after: int | None) -> Reply:
+async def _snapshot(call: RouteCall, run: runs.RunRecord, after: int | None) -> Reply:
     """The response as far as the log knows it."""
     encoder = _encoder(call, run)
     encoder.is_formed = await _is_formed(call, run)
@@ -169,7 +172,7 @@ async def _snapshot(call: Call, run: runs.RunRecord, after: int | None) -> Reply
     return as_json(encoder.document())
 
 
-async def _is_formed(call: Call, run: runs.RunRecord) -> bool:
+async def _is_formed(call: RouteCall, run: runs.RunRecord) -> bool:
     """Whether a form was asked for; what was queued tells it, whoever looks."""
     query = queries.DispatchQuery(thread_id=run.thread_id, limit=queries.LIMIT_MAX)
     while run.run_mode is RunMode.BACKGROUND:
@@ -183,7 +186,7 @@ async def _is_formed(call: Call, run: runs.RunRecord) -> bool:
     return False
 
 
-def _encoder(call: Call, run: runs.RunRecord, since: int = -1) -> ResponsesEncoder:
+def _encoder(call: RouteCall, run: runs.RunRecord, since: int = -1) -> ResponsesEncoder:
     response_id, created = call.path["response_id"], run.created_at // 1000
     frame = {"id": response_id, "model": run.agent_id, "created_at": created}
     frame |= {"background": run.run_mode is RunMode.BACKGROUND}

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from awaken.contracts import events as ev
-from awaken.contracts.deltas import ReasoningDelta, TextDelta
-from awaken.contracts.suspension import Asks, ToolCallOutcome
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
+from awaken.contracts.suspension.tickets import Asks, ToolCallOutcome
 from awaken.transport.asgi import encode_json
 
 from .answer import AnswerEncoder, Handlers, as_text, ending_of, form_of, outside_id

@@ -15,18 +15,19 @@ from urllib.parse import quote, unquote
 import msgspec
 from msgspec.structs import replace
 
-from awaken.contracts import errors, lifecycle, queries
-from awaken.contracts.dispatch import InputMode
+from awaken.contracts import errors, lifecycle
 from awaken.contracts.identity import RunMode
-from awaken.contracts.messages import Message, Role, system
-from awaken.contracts.runs import RunRecord, RunRequest
-from awaken.contracts.storage import DeleteStrategy
-from awaken.contracts.suspension import Asks, Ticket, ToolCallResume
-from awaken.contracts.threads import Thread
-from awaken.runtime.forking import Fork
+from awaken.contracts.messages.message import Message, Role, system
+from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage import queries
+from awaken.contracts.storage.dispatch import InputMode
+from awaken.contracts.storage.store import DeleteStrategy
+from awaken.contracts.suspension.tickets import Asks, Ticket, ToolCallResume
+from awaken.runtime.admission.forks import Fork
 from awaken.services.view import StartedRun
-from awaken.transport.problems import Problem
-from awaken.transport.routes import Call
+from awaken.transport.problems import HttpError
+from awaken.transport.routes import RouteCall
 
 from .answer import inside_id, outside_id
 from .decode import is_own_call
@@ -47,12 +48,12 @@ def thread_header(thread_id: str) -> tuple[tuple[bytes, bytes]]:
     return ((b"x-thread-id", quote(thread_id).encode()),)
 
 
-def named_thread(call: Call) -> str | None:
+def named_thread(call: RouteCall) -> str | None:
     """The thread that a client wants to talk on."""
     return unquote(call.headers.get("x-thread-id", "")) or None
 
 
-async def check_model(call: Call, model_id: str) -> None:
+async def check_model(call: RouteCall, model_id: str) -> None:
     """Refuse a model that is no agent.
 
     Raises:
@@ -61,11 +62,11 @@ async def check_model(call: Call, model_id: str) -> None:
     try:
         await call.view.agent(model_id)
     except errors.UnknownAgent as error:
-        raise Problem(404, "model_not_found", f"There is no agent '{model_id}'.") from error
+        raise HttpError(404, "model_not_found", f"There is no agent '{model_id}'.") from error
 
 
 async def begin(
-    call: Call,
+    call: RouteCall,
     asked: RunRequest,
     approvals: Answers,
     instructions: str,
@@ -112,7 +113,11 @@ async def begin(
 
 
 async def _continue(
-    call: Call, asked: RunRequest, previous: Previous, answers: Mapping[str, str], mode: InputMode
+    call: RouteCall,
+    asked: RunRequest,
+    previous: Previous,
+    answers: Mapping[str, str],
+    mode: InputMode,
 ) -> Begun:
     """Go on with the thread where nothing came after the response, else with a branch of it."""
     view, thread = call.view, previous.thread
@@ -130,7 +135,7 @@ async def _continue(
         raise
 
 
-async def _start(call: Call, asked: RunRequest, mode: InputMode) -> StartedRun:
+async def _start(call: RouteCall, asked: RunRequest, mode: InputMode) -> StartedRun:
     view = call.view
     if mode is not InputMode.QUEUE:
         return await view.start(asked)
@@ -157,7 +162,9 @@ def _output(message: Message) -> ToolCallResume:
     return ToolCallResume(decision_id="", result=message.text, is_text=True)
 
 
-async def _waiting(call: Call, thread: Thread | None, answers: Iterable[str]) -> RunRecord | None:
+async def _waiting(
+    call: RouteCall, thread: Thread | None, answers: Iterable[str]
+) -> RunRecord | None:
     """The run that waits: on the thread that is named, else the one that the answers name."""
     named = {name.rpartition("~")[2] for name in answers if "~" in name}
     if len(named) > RUNS_MAX:
@@ -171,7 +178,7 @@ async def _waiting(call: Call, thread: Thread | None, answers: Iterable[str]) ->
 
 
 async def _go_on(
-    call: Call, waiting: RunRecord, answers: tuple[Answers, Answers], fresh: list[Message]
+    call: RouteCall, waiting: RunRecord, answers: tuple[Answers, Answers], fresh: list[Message]
 ) -> Begun:
     view, run_id = call.view, waiting.run_id
     thread = await view.thread(waiting.thread_id)
@@ -184,7 +191,9 @@ async def _go_on(
     return StartedRun(run_id=run_id, thread_id=thread.id, stream=stream), thread.event_seq
 
 
-def _decision(call: Call, ticket: Ticket, outputs: Answers, approvals: Answers) -> ToolCallResume:
+def _decision(
+    call: RouteCall, ticket: Ticket, outputs: Answers, approvals: Answers
+) -> ToolCallResume:
     """What was said to a ticket: outputs answer calls, and approvals the tickets that ask for them.
 
     An answer to a ticket that is shown as a call has to be its output, by the call's id; no output
@@ -204,7 +213,7 @@ def _decision(call: Call, ticket: Ticket, outputs: Answers, approvals: Answers) 
     return given
 
 
-async def _is_told(call: Call, thread_id: str, instructions: str) -> bool:
+async def _is_told(call: RouteCall, thread_id: str, instructions: str) -> bool:
     """Whether the thread has the instructions from an earlier turn."""
     query = queries.MessageQuery(order=queries.Order.DESC, limit=queries.LIMIT_MAX)
     known = [it.message for it in (await call.view.messages(thread_id, query)).items]

@@ -10,7 +10,7 @@ from msgspec import Meta
 from awaken.contracts.record import Record, always
 from awaken.services.request_limits import HISTORY_MAX, ITEMS_MAX
 from awaken.transport.asgi import Bytes, as_json
-from awaken.transport.problems import Problem
+from awaken.transport.problems import HttpError
 
 
 class Media(Record, frozen=True, kw_only=True):
@@ -23,7 +23,7 @@ class Media(Record, frozen=True, kw_only=True):
     format: str = "wav"
 
 
-class Part(Media, frozen=True, kw_only=True):
+class ContentPart(Media, frozen=True, kw_only=True):
     """A part of a message's content, in either API."""
 
     type: str
@@ -35,7 +35,7 @@ class Part(Media, frozen=True, kw_only=True):
     input_audio: Media | None = None
 
 
-Content = str | tuple[Part, ...] | None
+Content = str | tuple[ContentPart, ...] | None
 
 
 class Function(Record, frozen=True, kw_only=True):
@@ -47,7 +47,7 @@ class Function(Record, frozen=True, kw_only=True):
     arguments: str = ""
 
 
-class Tool(Function, frozen=True, kw_only=True):
+class OpenAiTool(Function, frozen=True, kw_only=True):
     """A tool of the client, or a call of one; chat puts the function one level deeper."""
 
     type: Literal["function"] = always("function")
@@ -75,7 +75,7 @@ class Item(Record, frozen=True, kw_only=True):
     remember: Any = None
     """Whether the approval holds for later calls as well; our own addition."""
     reason: str | None = None
-    tool_calls: tuple[Tool, ...] | None = None
+    tool_calls: tuple[OpenAiTool, ...] | None = None
     tool_call_id: str | None = None
 
 
@@ -85,7 +85,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Limit = Annotated[int, Meta(ge=1)]
 
 
-class Reasoning(Record, frozen=True, kw_only=True):
+class ReasoningOptions(Record, frozen=True, kw_only=True):
     """How hard the model should think."""
 
     effort: Effort | None = None
@@ -117,7 +117,7 @@ class Asking(Record, frozen=True, kw_only=True):
     """What both APIs have."""
 
     model: str
-    tools: Annotated[tuple[Tool, ...], Meta(max_length=ITEMS_MAX)] | None = None
+    tools: Annotated[tuple[OpenAiTool, ...], Meta(max_length=ITEMS_MAX)] | None = None
     tool_choice: Any = None
     temperature: float | None = None
     top_p: float | None = None
@@ -133,7 +133,7 @@ class CreateResponse(Asking, frozen=True, kw_only=True):
     conversation: str | dict[str, str] | None = None
     metadata: dict[str, str] | None = None
     max_output_tokens: Limit | None = None
-    reasoning: Reasoning | None = None
+    reasoning: ReasoningOptions | None = None
     text: TextOptions | None = None
     background: bool | None = None
 
@@ -150,7 +150,7 @@ class CreateChat(Asking, frozen=True, kw_only=True):
     stream_options: dict[str, Any] | None = None
 
 
-def refusal(problem: Problem) -> Bytes:
+def refusal(problem: HttpError) -> Bytes:
     """A refusal as OpenAI's clients read it."""
     # A body that does not fit is a bad request on this wire.
     status = 400 if problem.status == 422 else problem.status
@@ -163,6 +163,6 @@ def error_body(message: str, code: str | None, type_: str = "server_error") -> d
     return {"error": {"message": message, "type": type_, "param": None, "code": code}}
 
 
-def bad_request(message: str, code: str = "invalid_value") -> Problem:
+def bad_request(message: str, code: str = "invalid_value") -> HttpError:
     """A request that makes no sense."""
-    return Problem(400, code, message)
+    return HttpError(400, code, message)

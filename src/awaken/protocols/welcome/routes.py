@@ -4,7 +4,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from awaken.transport.asgi import Bytes, Header, Reply
-from awaken.transport.routes import Access, ApiRoute, Call
+from awaken.transport.routes import Access, ApiRoute, RouteCall
 
 _HERE = Path(__file__).parent
 _FILES = {
@@ -29,7 +29,7 @@ _HEADERS: tuple[Header, ...] = (
 )
 
 
-async def _show(name: str, call: Call) -> Reply:
+async def _show(name: str, call: RouteCall) -> Reply:
     return Bytes(200, _content(name), ((b"content-type", _FILES[name]), *_HEADERS))
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from awaken.contracts.inference import InferenceRequest, ModelTool
+from awaken.contracts.models.inference import InferenceRequest, ModelTool
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.secrets import RedactedString
 from awaken.providers.http.codec import WireRequest, wire_request

@@ -5,8 +5,14 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import (
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.models.errors import (
+    AnswerTooLarge,
+    ContentFiltered,
+    MalformedAnswer,
+    StreamInterrupted,
+)
+from awaken.contracts.models.inference import (
     BlockStop,
     ModelEvent,
     Stop,
@@ -14,12 +20,6 @@ from awaken.contracts.inference import (
     ThinkingSignature,
     UsageReport,
     VendorAnswer,
-)
-from awaken.contracts.model_errors import (
-    AnswerTooLarge,
-    ContentFiltered,
-    MalformedAnswer,
-    StreamInterrupted,
 )
 from awaken.providers.http.codec import vendor_answer
 from awaken.providers.http.failures import failure_of_event

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.content import (
+from awaken.contracts.messages.content import (
     Base64Source,
     ContentBlock,
     Document,
@@ -17,13 +17,9 @@ from awaken.contracts.content import (
     ToolResultContent,
     ToolUse,
 )
-from awaken.contracts.inference import (
-    InferenceOverride,
-    InferenceRequest,
-    ModelTool,
-)
-from awaken.contracts.messages import Message, Role
-from awaken.contracts.model_errors import InvalidRequest
+from awaken.contracts.messages.message import Message, Role
+from awaken.contracts.models.errors import InvalidRequest
+from awaken.contracts.models.inference import InferenceOverride, InferenceRequest, ModelTool
 from awaken.providers.http.call_ids import CLAUDE_IDS
 from awaken.providers.http.claude import claude_thinking, is_loop_unreasoned
 from awaken.providers.http.options import put_options

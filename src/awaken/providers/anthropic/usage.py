@@ -2,11 +2,11 @@
 
 import msgspec
 
-from awaken.contracts.inference import TokenUsage
+from awaken.contracts.models.inference import TokenUsage
 from awaken.providers.http.counts import Count, usage_reader
 
 
-class Details(msgspec.Struct, gc=False):
+class AnthropicDetails(msgspec.Struct, gc=False):
     """What the output tokens were spent on."""
 
     thinking_tokens: Count | None = None
@@ -19,7 +19,7 @@ class Usage(msgspec.Struct, gc=False):
     output_tokens: Count | None = None
     cache_read_input_tokens: Count | None = None
     cache_creation_input_tokens: Count | None = None
-    output_tokens_details: Details | None = None
+    output_tokens_details: AnthropicDetails | None = None
 
 
 _read = usage_reader(Usage)

@@ -12,15 +12,11 @@ from typing import TYPE_CHECKING
 import aiohttp
 from yarl import URL
 
-from awaken.contracts.addresses import server_of
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.inference import InferenceRequest, ModelEvent
-from awaken.contracts.model_errors import (
-    ModelError,
-    ModelTimeout,
-    Unauthorized,
-)
-from awaken.contracts.models import ProviderSpec
+from awaken.contracts.models.addresses import server_of
+from awaken.contracts.models.errors import ModelError, ModelTimeout, Unauthorized
+from awaken.contracts.models.inference import InferenceRequest, ModelEvent
+from awaken.contracts.models.model_specs import ProviderSpec
 from awaken.contracts.secrets import RedactedString
 from awaken.contracts.tracing import CURRENT_TRACE
 from awaken.outbound.pool import CONNECT_S, HttpPool

@@ -5,8 +5,15 @@ from typing import Annotated
 
 import msgspec
 
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import (
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.models.errors import (
+    AnswerTooLarge,
+    ContentFiltered,
+    MalformedAnswer,
+    ModelError,
+    StreamInterrupted,
+)
+from awaken.contracts.models.inference import (
     BlockStop,
     ModelEvent,
     Stop,
@@ -15,16 +22,9 @@ from awaken.contracts.inference import (
     TokenUsage,
     UsageReport,
 )
-from awaken.contracts.model_errors import (
-    AnswerTooLarge,
-    ContentFiltered,
-    MalformedAnswer,
-    ModelError,
-    StreamInterrupted,
-)
 from awaken.providers.http.failures import failure
 
-from .frames import Frame
+from .frames import BedrockFrame
 
 ORIGIN = "bedrock"
 REDACTED = "redacted:"
@@ -128,7 +128,7 @@ class ConverseDecoder:
             "metadata": self._measured,
         }
 
-    def take(self, frame: Frame) -> Sequence[ModelEvent]:
+    def take(self, frame: BedrockFrame) -> Sequence[ModelEvent]:
         """Read one frame; kinds of events that are not known are passed over.
 
         Raises:

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from awaken.contracts.content import (
+from awaken.contracts.messages.content import (
     Audio,
     ContentBlock,
     Document,
@@ -17,15 +17,15 @@ from awaken.contracts.content import (
     ToolUse,
     Video,
 )
-from awaken.contracts.inference import (
+from awaken.contracts.messages.message import Message, Role
+from awaken.contracts.models.errors import InvalidRequest
+from awaken.contracts.models.inference import (
     Effort,
     EffortBudget,
     InferenceOverride,
     InferenceRequest,
     ModelTool,
 )
-from awaken.contracts.messages import Message, Role
-from awaken.contracts.model_errors import InvalidRequest
 from awaken.providers.http.call_ids import CLAUDE_IDS
 from awaken.providers.http.claude import claude_thinking, is_loop_unreasoned
 from awaken.providers.http.codec import WireRequest

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterator
 from zlib import crc32
 
-from awaken.contracts.model_errors import AnswerTooLarge, MalformedAnswer, StreamInterrupted
+from awaken.contracts.models.errors import AnswerTooLarge, MalformedAnswer, StreamInterrupted
 from awaken.contracts.record import Record
 
 FRAME_BYTES = 16 * 1024 * 1024
@@ -17,7 +17,7 @@ _SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 """How many bytes a header value of each other type takes."""
 
 
-class Frame(Record, frozen=True, kw_only=True):
+class BedrockFrame(Record, frozen=True, kw_only=True):
     """One message of the stream; headers that are no text are left out."""
 
     headers: dict[str, str]
@@ -34,7 +34,7 @@ class FrameDecoder:
         self._known: dict[bytes, dict[str, str]] = {}
         self._max_bytes = max_bytes
 
-    def feed(self, chunk: bytes) -> Iterator[Frame]:
+    def feed(self, chunk: bytes) -> Iterator[BedrockFrame]:
         """Take more bytes; yields the frames that ended with them, each before the next is read.
 
         Raises:
@@ -74,14 +74,14 @@ class FrameDecoder:
             raise MalformedAnswer(message)
         return int(total)
 
-    def _frame(self, data: bytes) -> Frame:
+    def _frame(self, data: bytes) -> BedrockFrame:
         payload_end = len(data) - _CRC_BYTES
         if crc32(data[:payload_end]) != int.from_bytes(data[payload_end:], "big"):
             message = "the checksum of a frame is wrong"
             raise MalformedAnswer(message)
         headers_end = _PRELUDE.size + _PRELUDE.unpack_from(data)[1]
         headers = self._headers(data[_PRELUDE.size : headers_end])
-        return Frame(headers=headers, payload=data[headers_end:payload_end])
+        return BedrockFrame(headers=headers, payload=data[headers_end:payload_end])
 
     def _headers(self, data: bytes) -> dict[str, str]:
         """Read headers; almost all frames of a stream have the same."""

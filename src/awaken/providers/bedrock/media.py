@@ -4,8 +4,8 @@ import re
 from hashlib import sha256
 from typing import Any
 
-from awaken.contracts.content import Audio, Base64Source, Document, Image, Video
-from awaken.contracts.model_errors import InvalidRequest
+from awaken.contracts.messages.content import Audio, Base64Source, Document, Image, Video
+from awaken.contracts.models.errors import InvalidRequest
 
 _OFFICE = "application/vnd.openxmlformats-officedocument"
 _FORMATS = {

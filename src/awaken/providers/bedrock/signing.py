@@ -8,7 +8,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.exceptions import HTTPClientError
 from botocore.session import Session
 
-from awaken.contracts.model_errors import TransportFailed, Unauthorized
+from awaken.contracts.models.errors import TransportFailed, Unauthorized
 from awaken.contracts.record import Record
 from awaken.contracts.secrets import RedactedString
 

@@ -21,8 +21,15 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage
 
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import (
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.models.errors import (
+    AnswerTooLarge,
+    ContentFiltered,
+    ModelError,
+    ProviderFailed,
+    StreamInterrupted,
+)
+from awaken.contracts.models.inference import (
     BlockStop,
     ModelEvent,
     Stop,
@@ -31,13 +38,6 @@ from awaken.contracts.inference import (
     TokenUsage,
     UsageReport,
     VendorAnswer,
-)
-from awaken.contracts.model_errors import (
-    AnswerTooLarge,
-    ContentFiltered,
-    ModelError,
-    ProviderFailed,
-    StreamInterrupted,
 )
 
 ORIGIN = "bridge"

@@ -7,10 +7,10 @@ from contextlib import aclosing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from awaken.contracts.addresses import server_of
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.inference import InferenceRequest, ModelEvent
-from awaken.contracts.models import ProviderSpec
+from awaken.contracts.models.addresses import server_of
+from awaken.contracts.models.inference import InferenceRequest, ModelEvent
+from awaken.contracts.models.model_specs import ProviderSpec
 
 if TYPE_CHECKING:
     from .library import Library

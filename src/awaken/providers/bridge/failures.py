@@ -2,8 +2,8 @@
 
 from pydantic_ai import exceptions as theirs
 
-from awaken.contracts import model_errors as ours
-from awaken.contracts.model_errors import ModelError
+from awaken.contracts.models import errors as ours
+from awaken.contracts.models.errors import ModelError
 from awaken.providers.http.failures import MESSAGE_CHARS, failure, retry_after_ms
 
 _BY_CLASS: tuple[tuple[type[Exception], type[ModelError]], ...] = (

@@ -11,9 +11,9 @@ from pydantic_ai.messages import ModelResponseStreamEvent
 from pydantic_ai.models import Model, StreamedResponse, infer_model
 from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 
-from awaken.contracts.inference import InferenceRequest, ModelEvent
-from awaken.contracts.model_errors import ModelError, ModelNotFound, ModelTimeout, Unauthorized
-from awaken.contracts.models import ProviderSpec
+from awaken.contracts.models.errors import ModelError, ModelNotFound, ModelTimeout, Unauthorized
+from awaken.contracts.models.inference import InferenceRequest, ModelEvent
+from awaken.contracts.models.model_specs import ProviderSpec
 from awaken.contracts.secrets import RedactedString
 
 from .answer import AnswerReader

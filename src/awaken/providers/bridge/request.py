@@ -30,7 +30,7 @@ from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from awaken.contracts.content import (
+from awaken.contracts.messages.content import (
     Audio,
     Base64Source,
     ContentBlock,
@@ -40,15 +40,15 @@ from awaken.contracts.content import (
     Thinking,
     Video,
 )
-from awaken.contracts.inference import (
+from awaken.contracts.messages.message import Message, Role
+from awaken.contracts.models.errors import InvalidRequest
+from awaken.contracts.models.inference import (
     Effort,
     EffortBudget,
     InferenceOverride,
     InferenceRequest,
     ReasoningEffort,
 )
-from awaken.contracts.messages import Message, Role
-from awaken.contracts.model_errors import InvalidRequest
 
 from .answer import ORIGIN, Signature
 

@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from awaken.contracts.inference import InferenceRequest, ModelTool
-from awaken.contracts.messages import Message
-from awaken.contracts.model_errors import InvalidRequest
+from awaken.contracts.messages.message import Message
+from awaken.contracts.models.errors import InvalidRequest
+from awaken.contracts.models.inference import InferenceRequest, ModelTool
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.secrets import RedactedString
 from awaken.providers.http.codec import WireRequest, wire_request

@@ -6,8 +6,16 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import (
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.models.errors import (
+    AnswerTooLarge,
+    ContentFiltered,
+    MalformedAnswer,
+    ModelError,
+    ProviderFailed,
+    StreamInterrupted,
+)
+from awaken.contracts.models.inference import (
     BlockStop,
     CallSignature,
     ModelEvent,
@@ -17,14 +25,6 @@ from awaken.contracts.inference import (
     TokenUsage,
     UsageReport,
     VendorAnswer,
-)
-from awaken.contracts.model_errors import (
-    AnswerTooLarge,
-    ContentFiltered,
-    MalformedAnswer,
-    ModelError,
-    ProviderFailed,
-    StreamInterrupted,
 )
 from awaken.providers.http.codec import vendor_answer
 from awaken.providers.http.counts import Count, is_told, usage_reader

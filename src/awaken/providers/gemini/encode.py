@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.content import (
+from awaken.contracts.messages.content import (
     Audio,
     Base64Source,
     ContentBlock,
@@ -18,7 +18,9 @@ from awaken.contracts.content import (
     Video,
     text_of,
 )
-from awaken.contracts.inference import (
+from awaken.contracts.messages.message import Message, Role, ToolCall
+from awaken.contracts.models.errors import InvalidRequest
+from awaken.contracts.models.inference import (
     Effort,
     EffortBudget,
     InferenceOverride,
@@ -26,8 +28,6 @@ from awaken.contracts.inference import (
     ModelTool,
     ReasoningEffort,
 )
-from awaken.contracts.messages import Message, Role, ToolCall
-from awaken.contracts.model_errors import InvalidRequest
 from awaken.contracts.record import Record
 from awaken.providers.http.call_ids import call_ids
 from awaken.providers.http.options import put_options

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from awaken.contracts.content import Thinking
-from awaken.contracts.inference import Effort, EffortBudget, ReasoningEffort
-from awaken.contracts.messages import Message, Role
+from awaken.contracts.messages.content import Thinking
+from awaken.contracts.messages.message import Message, Role
+from awaken.contracts.models.inference import Effort, EffortBudget, ReasoningEffort
 
 from .efforts import level_of
 

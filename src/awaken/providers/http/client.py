@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from awaken.contracts.addresses import server_of
-from awaken.contracts.inference import Alive, InferenceRequest, ModelEvent
-from awaken.contracts.model_errors import (
+from awaken.contracts.models.addresses import server_of
+from awaken.contracts.models.errors import (
     AnswerTooLarge,
     ModelError,
     StreamInterrupted,
     Unauthorized,
 )
-from awaken.contracts.models import ProviderSpec
+from awaken.contracts.models.inference import Alive, InferenceRequest, ModelEvent
+from awaken.contracts.models.model_specs import ProviderSpec
 from awaken.contracts.secrets import RedactedString
 from awaken.contracts.tracing import CURRENT_TRACE
 from awaken.outbound.pool import CONNECT_S, HttpPool

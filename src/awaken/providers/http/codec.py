@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from awaken.contracts.inference import InferenceRequest, ModelEvent, VendorAnswer
-from awaken.contracts.model_errors import InvalidRequest
+from awaken.contracts.models.errors import InvalidRequest
+from awaken.contracts.models.inference import InferenceRequest, ModelEvent, VendorAnswer
 from awaken.contracts.record import Record
 from awaken.contracts.secrets import RedactedString
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from awaken.contracts.inference import Effort, EffortBudget, ReasoningEffort
+from awaken.contracts.models.inference import Effort, EffortBudget, ReasoningEffort
 
 _LEVELS = ((0, Effort.NONE), (1_024, Effort.LOW), (8_192, Effort.MEDIUM), (24_576, Effort.HIGH))
 

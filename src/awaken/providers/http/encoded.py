@@ -4,7 +4,7 @@ import weakref
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from awaken.contracts.messages import Message
+from awaken.contracts.messages.message import Message
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)

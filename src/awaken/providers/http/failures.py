@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from awaken.contracts.model_errors import (
+from awaken.contracts.models.errors import (
     ContentFiltered,
     ContextOverflow,
     InvalidRequest,

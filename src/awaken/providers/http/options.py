@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.model_errors import InvalidRequest
+from awaken.contracts.models.errors import InvalidRequest
 from awaken.contracts.record import StrictRecord
 
 T = TypeVar("T", bound=StrictRecord)

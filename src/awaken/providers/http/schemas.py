@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from awaken.contracts.model_errors import InvalidRequest
+from awaken.contracts.models.errors import InvalidRequest
 
 NO_PARAMETERS = {"type": "object", "properties": {}}
 """For tools without a schema: vendors insist on one of an object."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import aiohttp
 from yarl import URL
 
-from awaken.contracts.model_errors import (
+from awaken.contracts.models.errors import (
     AnswerTooLarge,
     MalformedAnswer,
     ModelError,

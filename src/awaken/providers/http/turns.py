@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from awaken.contracts.content import text_of
-from awaken.contracts.messages import Message, Role
+from awaken.contracts.messages.content import text_of
+from awaken.contracts.messages.message import Message, Role
 
 FIRST_WORDS = "(The conversation begins here.)"
 """Said by the user where the first message is an answer, which some vendors refuse."""

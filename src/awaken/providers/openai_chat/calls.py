@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.deltas import ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import ModelEvent
-from awaken.contracts.model_errors import AnswerTooLarge
+from awaken.contracts.messages.deltas import ToolCallDelta, ToolCallStart
+from awaken.contracts.models.errors import AnswerTooLarge
+from awaken.contracts.models.inference import ModelEvent
 
 MAX_CALLS = 1_024
 """The most tool calls of one answer."""

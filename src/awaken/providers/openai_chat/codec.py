@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.inference import InferenceRequest, ModelTool
+from awaken.contracts.models.inference import InferenceRequest, ModelTool
 from awaken.contracts.secrets import RedactedString
 from awaken.providers.http.codec import WireRequest, wire_request
 from awaken.providers.http.encoded import EncodedMessages, EncodedParts

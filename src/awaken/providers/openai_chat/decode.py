@@ -5,16 +5,8 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.deltas import ReasoningDelta, TextDelta
-from awaken.contracts.inference import (
-    ModelEvent,
-    Stop,
-    StopReason,
-    ThinkingSignature,
-    UsageReport,
-    VendorAnswer,
-)
-from awaken.contracts.model_errors import (
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
+from awaken.contracts.models.errors import (
     ContentFiltered,
     MalformedAnswer,
     ModelError,
@@ -22,12 +14,20 @@ from awaken.contracts.model_errors import (
     ProviderFailed,
     StreamInterrupted,
 )
+from awaken.contracts.models.inference import (
+    ModelEvent,
+    Stop,
+    StopReason,
+    ThinkingSignature,
+    UsageReport,
+    VendorAnswer,
+)
 from awaken.providers.http.codec import vendor_answer
 from awaken.providers.http.counts import is_told
 from awaken.providers.http.failures import failure_of_event
 
 from .calls import CallPiece, Calls
-from .details import Details
+from .details import ChatDetails
 from .usage import tokens_of
 
 ORIGIN = "openai_chat"
@@ -107,7 +107,7 @@ class ChatDecoder:
         self._answer_id = ""
         self._has_begun = False
         self._calls = Calls()
-        self._details = Details()
+        self._details = ChatDetails()
         self._finish: str | None = None
         self._is_thinking = False
         self._usage = msgspec.Raw()

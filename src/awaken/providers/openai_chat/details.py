@@ -9,7 +9,7 @@ _GROWING = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """The kinds that come in pieces, and the field that grows."""
 
 
-class Details:
+class ChatDetails:
     """The details of one block of reasoning."""
 
     __slots__ = ("_found",)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from awaken.contracts.content import (
+from awaken.contracts.messages.content import (
     Audio,
     Base64Source,
     ContentBlock,
@@ -16,14 +16,9 @@ from awaken.contracts.content import (
     Thinking,
     UrlSource,
 )
-from awaken.contracts.inference import (
-    Effort,
-    InferenceOverride,
-    InferenceRequest,
-    ModelTool,
-)
-from awaken.contracts.messages import Message, Role, ToolCall
-from awaken.contracts.model_errors import InvalidRequest
+from awaken.contracts.messages.message import Message, Role, ToolCall
+from awaken.contracts.models.errors import InvalidRequest
+from awaken.contracts.models.inference import Effort, InferenceOverride, InferenceRequest, ModelTool
 from awaken.contracts.record import StrictRecord
 from awaken.providers.http.call_ids import OPENAI_IDS, call_ids
 from awaken.providers.http.efforts import is_openai, openai_word

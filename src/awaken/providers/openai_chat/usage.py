@@ -2,7 +2,7 @@
 
 import msgspec
 
-from awaken.contracts.inference import TokenUsage
+from awaken.contracts.models.inference import TokenUsage
 from awaken.providers.http.counts import Count, usage_reader
 
 

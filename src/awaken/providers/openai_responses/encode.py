@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from awaken.contracts.content import (
+from awaken.contracts.messages.content import (
     Base64Source,
     ContentBlock,
     Document,
@@ -15,14 +15,9 @@ from awaken.contracts.content import (
     Thinking,
     UrlSource,
 )
-from awaken.contracts.inference import (
-    Effort,
-    InferenceOverride,
-    InferenceRequest,
-    ModelTool,
-)
-from awaken.contracts.messages import Message, Role, ToolCall
-from awaken.contracts.model_errors import InvalidRequest
+from awaken.contracts.messages.message import Message, Role, ToolCall
+from awaken.contracts.models.errors import InvalidRequest
+from awaken.contracts.models.inference import Effort, InferenceOverride, InferenceRequest, ModelTool
 from awaken.contracts.record import StrictRecord
 from awaken.providers.http.call_ids import OPENAI_IDS
 from awaken.providers.http.efforts import openai_word, reasons

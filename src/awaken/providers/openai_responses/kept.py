@@ -2,8 +2,8 @@
 
 import msgspec
 
-from awaken.contracts.content import Thinking
-from awaken.contracts.inference import ThinkingSignature
+from awaken.contracts.messages.content import Thinking
+from awaken.contracts.models.inference import ThinkingSignature
 
 ORIGIN = "openai_responses"
 

@@ -6,12 +6,12 @@ from itertools import accumulate, islice
 
 import msgspec
 
-from awaken.contracts.content import Text
-from awaken.contracts.context_state import CompactionMark, Obligation, ObligationKind
-from awaken.contracts.inference import CompactionMode, ContextWindowPolicy
 from awaken.contracts.lifecycle import TicketStatus
-from awaken.contracts.messages import Message, Role, Visibility
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.messages.content import Text
+from awaken.contracts.messages.message import Message, Role, Visibility
+from awaken.contracts.models.inference import CompactionMode, ContextWindowPolicy
+from awaken.contracts.state.context_state import CompactionMark, Obligation, ObligationKind
+from awaken.contracts.suspension.tickets import Ticket
 
 from .estimate import estimate_message_tokens
 from .truncation import shown_output

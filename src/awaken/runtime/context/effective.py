@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from awaken.contracts.context_state import CompactionMark, ContextState
-from awaken.contracts.messages import Message, Role, Visibility
+from awaken.contracts.messages.message import Message, Role, Visibility
+from awaken.contracts.state.context_state import CompactionMark, ContextState
 
 from .compaction import summary_message
 from .truncation import previewed

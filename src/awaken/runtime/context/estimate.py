@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from awaken.contracts.content import Text, Thinking
-from awaken.contracts.inference import ModelTool
-from awaken.contracts.messages import Message
+from awaken.contracts.messages.content import Text, Thinking
+from awaken.contracts.messages.message import Message
+from awaken.contracts.models.inference import ModelTool
 
 BYTES_PER_TOKEN = 4
 _MESSAGE_TOKENS = 4

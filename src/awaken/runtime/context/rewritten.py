@@ -6,8 +6,8 @@ shortened and cut in the way of a history that no plugin has touched.
 
 from collections.abc import Sequence
 
-from awaken.contracts.context_state import Cut
-from awaken.contracts.messages import Message, Role
+from awaken.contracts.messages.message import Message, Role
+from awaken.contracts.state.context_state import Cut
 
 from .effective import is_question, latest_question, located
 from .estimate import estimate_message_tokens, estimate_tokens

@@ -9,10 +9,11 @@ import logging
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from awaken.contracts.content import encodable
-from awaken.contracts.context_state import CompactionConfig
-from awaken.contracts.deltas import TextDelta
-from awaken.contracts.inference import (
+from awaken.contracts.messages.content import encodable
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.messages.message import user
+from awaken.contracts.models.errors import ModelError
+from awaken.contracts.models.inference import (
     InferenceOverride,
     InferenceRequest,
     ModelClient,
@@ -21,9 +22,8 @@ from awaken.contracts.inference import (
     TokenUsage,
     UsageReport,
 )
-from awaken.contracts.messages import user
-from awaken.contracts.model_errors import ModelError
-from awaken.contracts.models import ModelSpec
+from awaken.contracts.models.model_specs import ModelSpec
+from awaken.contracts.state.context_state import CompactionConfig
 
 from .compaction import CompactionPlan
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from awaken.contracts.content import ContentBlock, Text
-from awaken.contracts.messages import Message, Role
+from awaken.contracts.messages.content import ContentBlock, Text
+from awaken.contracts.messages.message import Message, Role
 
 from .estimate import BYTES_PER_TOKEN, text_bytes
 

@@ -1,9 +1,9 @@
 """Taking back every mark and cut of a thread, so that its whole history is sent again."""
 
 from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.context_state import CONTEXT_STATE, HistoryRestored
 from awaken.contracts.errors import VersionConflict
-from awaken.contracts.storage import Commit, CommitStore
+from awaken.contracts.state.context_state import CONTEXT_STATE, HistoryRestored
+from awaken.contracts.storage.store import Commit, CommitStore
 
 
 async def undo_compaction(store: CommitStore, thread_id: str, clock: Clock, ids: IdSource) -> bool:

@@ -12,7 +12,10 @@ from itertools import islice
 
 import msgspec
 
-from awaken.contracts.context_state import (
+from awaken.contracts.messages.message import Message
+from awaken.contracts.models.inference import ContextWindowPolicy, ModelTool
+from awaken.contracts.models.model_specs import ModelSpec
+from awaken.contracts.state.context_state import (
     CONTEXT_STATE,
     CompactionMark,
     Corrected,
@@ -20,9 +23,6 @@ from awaken.contracts.context_state import (
     CutMoved,
     MarkAdded,
 )
-from awaken.contracts.inference import ContextWindowPolicy, ModelTool
-from awaken.contracts.messages import Message
-from awaken.contracts.models import ModelSpec
 from awaken.runtime.state.store import StateStore
 
 from .compaction import CompactionPlan, planned

@@ -1,4 +1,4 @@
 """Running a phase: gather what the hooks want, apply it, execute what was scheduled.
 
-Belongs here: the phase algorithm. Not here: which phases a step has.
+Start with `runner.py`. What hooks see is made in `contexts.py`.
 """

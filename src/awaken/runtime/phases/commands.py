@@ -5,9 +5,9 @@ import logging
 import msgspec
 
 from awaken.contracts.errors import UnknownHandler
-from awaken.contracts.loop_state import PENDING_ACTIONS
+from awaken.contracts.plugins.loop_state import PENDING_ACTIONS
 from awaken.contracts.record import Record
-from awaken.contracts.state import MutationBatch, QueuedAction, StateCommand, Update
+from awaken.contracts.state.keys import MutationBatch, QueuedAction, StateCommand, Update
 from awaken.redaction import loggable_error
 from awaken.runtime.run import Run
 

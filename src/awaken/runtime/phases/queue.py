@@ -5,11 +5,11 @@ import logging
 import msgspec
 
 from awaken.contracts.errors import PhaseNotConverging
-from awaken.contracts.loop_state import FAILED_ACTIONS, PENDING_ACTIONS
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import PhaseContext
+from awaken.contracts.plugins.loop_state import FAILED_ACTIONS, PENDING_ACTIONS
+from awaken.contracts.plugins.plugin import PhaseContext
 from awaken.contracts.record import Record
-from awaken.contracts.state import FailedAction, QueuedAction, StateCommand
+from awaken.contracts.state.keys import FailedAction, QueuedAction, StateCommand
 from awaken.redaction import describe_error, loggable_error
 from awaken.runtime.run import Run
 

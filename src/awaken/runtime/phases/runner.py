@@ -13,18 +13,18 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.errors import AwakenError, PluginFailed
-from awaken.contracts.loop_state import PENDING_ACTIONS
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins import (
+from awaken.contracts.plugins.loop_state import PENDING_ACTIONS
+from awaken.contracts.plugins.plugin import (
     AfterToolExecuteContext,
     BeforeToolExecuteContext,
     PhaseContext,
     PhaseHook,
 )
 from awaken.contracts.record import Record
-from awaken.contracts.state import StateCommand
+from awaken.contracts.state.keys import StateCommand
 from awaken.redaction import describe_error
-from awaken.runtime.concurrency import gathered
+from awaken.runtime.primitives.task_groups import gathered
 from awaken.runtime.run import Run
 
 from .commands import EffectReport, submit

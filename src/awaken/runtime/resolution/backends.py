@@ -6,8 +6,8 @@ the object has.
 
 from typing import Any
 
-from awaken.contracts.backends import ExecutionBackend, ExecutionBackendFactory
-from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.backends.backend import ExecutionBackend, ExecutionBackendFactory
+from awaken.contracts.specs.agents import RemoteEndpoint
 
 _EXECUTES = ("execute_root", "execute_delegate")
 _OF_BACKEND = ("capabilities", *_EXECUTES, "abort")

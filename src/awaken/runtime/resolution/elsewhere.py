@@ -1,7 +1,7 @@
 """Agents that execute elsewhere: what means nothing there is refused, not ignored."""
 
 from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.specs import AgentSpec
+from awaken.contracts.specs.agents import AgentSpec
 
 from .registries import AgentSource
 

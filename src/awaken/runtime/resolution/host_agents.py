@@ -14,9 +14,9 @@ from awaken.authoring.agents import Agent
 from awaken.authoring.resolvers import AgentResolver, ListingResolver, Written
 from awaken.contracts.errors import AwakenError, DuplicateRegistration, InvalidInput, InvalidSpec
 from awaken.contracts.resolver_errors import AgentResolverFailed
-from awaken.contracts.specs import AgentSpec
+from awaken.contracts.specs.agents import AgentSpec
 from awaken.redaction import loggable_error
-from awaken.runtime.request_checks import check_id
+from awaken.runtime.journal.request_checks import check_id
 
 from .registries import RegistrySet
 from .registry import Answers, RegistrySnapshot

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.errors import InvalidSpec, UnknownReference
-from awaken.contracts.inference import InferenceOverride, ModelClient
-from awaken.contracts.models import ModelPool, ModelSpec
+from awaken.contracts.models.inference import InferenceOverride, ModelClient
+from awaken.contracts.models.model_specs import ModelPool, ModelSpec
 
 from .registries import AgentSource, RegistrySet
 

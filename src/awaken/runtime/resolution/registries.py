@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from awaken.authoring.output import OutputType
-from awaken.contracts.backends import ExecutionBackend, ExecutionBackendFactory
-from awaken.contracts.inference import ModelClient
-from awaken.contracts.models import ModelPool, ModelSpec
-from awaken.contracts.plugins import Plugin
-from awaken.contracts.remote_registries import LOCAL_NAME
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.tools import Tool
+from awaken.contracts.backends.backend import ExecutionBackend, ExecutionBackendFactory
+from awaken.contracts.models.inference import ModelClient
+from awaken.contracts.models.model_specs import ModelPool, ModelSpec
+from awaken.contracts.plugins.plugin import Plugin
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.specs.remote_registries import LOCAL_NAME
+from awaken.contracts.tools.tool import Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

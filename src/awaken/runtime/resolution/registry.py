@@ -10,8 +10,8 @@ from typing import Protocol
 
 from awaken.authoring.resolvers import AgentResolver, Written
 from awaken.contracts.errors import AwakenError, InvalidSpec
-from awaken.contracts.models import ModelPool
-from awaken.contracts.remote_registries import AgentNotDiscovered
+from awaken.contracts.models.model_specs import ModelPool
+from awaken.contracts.specs.remote_registries import AgentNotDiscovered
 
 from .models import names, pool_routes
 from .registries import RegistrySet

@@ -9,9 +9,8 @@ from awaken.authoring.delegates import AgentTool, description_of
 from awaken.authoring.frontend import FrontEndTool
 from awaken.authoring.json_schemas import JsonSchema
 from awaken.authoring.output import OutputType, SchemaOutput
-from awaken.contracts.backend_errors import InvalidBackendConfig
-from awaken.contracts.backends import ExecutionBackend, ExecutionBackendFactory
-from awaken.contracts.decision_errors import FrontendToolConflict
+from awaken.contracts.backends.backend import ExecutionBackend, ExecutionBackendFactory
+from awaken.contracts.backends.errors import InvalidBackendConfig
 from awaken.contracts.errors import (
     DuplicateRegistration,
     InvalidInput,
@@ -20,15 +19,16 @@ from awaken.contracts.errors import (
     UnknownAgent,
     UnknownReference,
 )
-from awaken.contracts.inference import InferenceOverride, ModelClient, ModelTool
-from awaken.contracts.models import ModelPool, RetryPolicy
-from awaken.contracts.plugins import Plugin
-from awaken.contracts.specs import AgentSpec
-from awaken.contracts.tools import Tool, ToolDescriptor, ToolInternalError
+from awaken.contracts.models.inference import InferenceOverride, ModelClient, ModelTool
+from awaken.contracts.models.model_specs import ModelPool, RetryPolicy
+from awaken.contracts.plugins.plugin import Plugin
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.suspension.errors import FrontendToolConflict
+from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolInternalError
 from awaken.patterns import tool_glob
-from awaken.runtime.plugin_host.environment import ExecutionEnv
-from awaken.runtime.plugin_host.loop_actions import LoopActions
-from awaken.runtime.stopping import StopRules
+from awaken.runtime.plugins.environment import ExecutionEnv
+from awaken.runtime.plugins.loop_actions import LoopActions
+from awaken.runtime.stop_conditions import StopRules
 
 from .backends import complete_backend
 from .elsewhere import check_remote

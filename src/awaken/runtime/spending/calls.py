@@ -9,9 +9,16 @@ from collections.abc import Awaitable, Sequence
 
 import msgspec
 
-from awaken.contracts.budgets import Allowance, Amount, Budget, BudgetExceeded, BudgetScope, Ledger
-from awaken.contracts.inference import InferenceOverride, InferenceRequest, TokenUsage
-from awaken.contracts.models import ModelSpec
+from awaken.contracts.models.budgets import (
+    Allowance,
+    Amount,
+    Budget,
+    BudgetExceeded,
+    BudgetScope,
+    Ledger,
+)
+from awaken.contracts.models.inference import InferenceOverride, InferenceRequest, TokenUsage
+from awaken.contracts.models.model_specs import ModelSpec
 from awaken.contracts.record import Record
 from awaken.runtime.context.estimate import BYTES_PER_TOKEN
 from awaken.runtime.run import Run
@@ -28,7 +35,7 @@ from .ledgers import (
     pay,
     spend,
 )
-from .quotes import Ask, Quote, asked, quoted
+from .quotes import Quote, QuoteRequest, asked, quoted
 
 
 class Reservation(Record, frozen=True, kw_only=True):
@@ -36,7 +43,7 @@ class Reservation(Record, frozen=True, kw_only=True):
 
     request: InferenceRequest
     """The request with its answer limited to what is left."""
-    ask: Ask
+    ask: QuoteRequest
     """The estimate of what it costs."""
     most: Amount
     timeout_ms: int | None = None
@@ -148,7 +155,9 @@ def priced(run: Run, usage: TokenUsage, model: ModelSpec) -> TokenUsage:
     return usage if nanos is None else msgspec.structs.replace(usage, cost_nanos=nanos)
 
 
-async def _hold(run: Run, shared: Sequence[Budget], ask: Ask, limit: Quote, name: str) -> Quote:
+async def _hold(
+    run: Run, shared: Sequence[Budget], ask: QuoteRequest, limit: Quote, name: str
+) -> Quote:
     """Reserve at the tenant's ledger, which other runs change at the same time."""
     now, own = run.services.clock.now_ms(), owed(run)
 
@@ -169,7 +178,7 @@ async def _hold(run: Run, shared: Sequence[Budget], ask: Ask, limit: Quote, name
     return offered(ledger)
 
 
-def _limited(request: InferenceRequest, ask: Ask, output: int) -> InferenceRequest:
+def _limited(request: InferenceRequest, ask: QuoteRequest, output: int) -> InferenceRequest:
     """The request, told how long its answer may be if budgets leave less than it could take."""
     if output >= ask.longest:
         return request

@@ -11,7 +11,7 @@ from functools import partial
 
 import msgspec
 
-from awaken.contracts.budgets import (
+from awaken.contracts.models.budgets import (
     RUN_LEDGER,
     TENANT_LEDGER,
     THREAD_LEDGER,
@@ -23,7 +23,7 @@ from awaken.contracts.budgets import (
     decoded_ledger,
     tenant_scope,
 )
-from awaken.contracts.inference import TokenUsage
+from awaken.contracts.models.inference import TokenUsage
 from awaken.runtime.run import Run
 
 logger = logging.getLogger(__name__)

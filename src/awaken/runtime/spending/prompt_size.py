@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from awaken.contracts.inference import InferenceRequest, ModelTool
-from awaken.contracts.messages import Message
+from awaken.contracts.messages.message import Message
+from awaken.contracts.models.inference import InferenceRequest, ModelTool
 from awaken.runtime.context.estimate import (
     BYTES_PER_TOKEN,
     estimate_message_tokens,

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from awaken.contracts.budgets import BudgetExceeded
 from awaken.contracts.lifecycle import Stopped, TicketStatus
-from awaken.contracts.messages import ToolCall
-from awaken.contracts.plugins import Suspend
-from awaken.contracts.suspension import (
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.models.budgets import BudgetExceeded
+from awaken.contracts.plugins.plugin import Suspend
+from awaken.contracts.suspension.tickets import (
     DecisionAction,
     PendingToolCall,
     SuspendTicket,
@@ -19,7 +19,7 @@ from awaken.contracts.suspension import (
     Ticket,
     ToolCallResume,
 )
-from awaken.runtime.plugin_host.loop_actions import LoopActions
+from awaken.runtime.plugins.loop_actions import LoopActions
 from awaken.runtime.run import Run
 
 from .ledgers import allowances, applicable, extend

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from awaken.contracts.budgets import Allowance, Amount, BudgetExceeded
-from awaken.contracts.inference import ContextWindowPolicy, InferenceRequest, TokenUsage
-from awaken.contracts.models import ModelSpec
+from awaken.contracts.models.budgets import Allowance, Amount, BudgetExceeded
+from awaken.contracts.models.inference import ContextWindowPolicy, InferenceRequest, TokenUsage
+from awaken.contracts.models.model_specs import ModelSpec
 from awaken.contracts.record import Record
 from awaken.runtime.run import Run
 
@@ -17,7 +17,7 @@ LONGEST_ANSWER = 131_072
 _SAMPLE = 1_000_000
 
 
-class Ask(Record, frozen=True, kw_only=True):
+class QuoteRequest(Record, frozen=True, kw_only=True):
     """What a call would cost."""
 
     model: str
@@ -49,7 +49,7 @@ class Quote(Record, frozen=True, kw_only=True):
     late: str = ""
 
 
-def quoted(allowances: Sequence[Allowance], ask: Ask, quote: Quote) -> Quote:
+def quoted(allowances: Sequence[Allowance], ask: QuoteRequest, quote: Quote) -> Quote:
     """What a call may have by all of these budgets and by what others have granted already."""
     output, timeout_ms, late = quote.output, quote.timeout_ms, quote.late
     for allowance in allowances:
@@ -71,7 +71,7 @@ def quoted(allowances: Sequence[Allowance], ask: Ask, quote: Quote) -> Quote:
     return Quote(output=output, timeout_ms=timeout_ms, late=late)
 
 
-def _answers(allowance: Allowance, ask: Ask) -> list[tuple[str, int]]:
+def _answers(allowance: Allowance, ask: QuoteRequest) -> list[tuple[str, int]]:
     """How long an answer each limit leaves room for, in tokens."""
     found = []
     if (tokens := allowance.left("tokens")) is not None:
@@ -83,7 +83,7 @@ def _answers(allowance: Allowance, ask: Ask) -> list[tuple[str, int]]:
     return found
 
 
-def _unpriced(allowance: Allowance, ask: Ask) -> BudgetExceeded:
+def _unpriced(allowance: Allowance, ask: QuoteRequest) -> BudgetExceeded:
     detail = (
         f"{allowance.words('nanos')} cannot be kept, because the price of model '{ask.model}' is "
         "not known; give its ModelSpec prices or install awaken[pricing]"
@@ -91,7 +91,9 @@ def _unpriced(allowance: Allowance, ask: Ask) -> BudgetExceeded:
     return BudgetExceeded(detail=detail)
 
 
-def asked(run: Run, request: InferenceRequest, model: ModelSpec, *, is_first: bool = True) -> Ask:
+def asked(
+    run: Run, request: InferenceRequest, model: ModelSpec, *, is_first: bool = True
+) -> QuoteRequest:
     """Estimate a call: how long its request is, how long an answer it wants, what both cost."""
     if run.meter is None:
         run.meter = PromptMeter()
@@ -107,7 +109,7 @@ def asked(run: Run, request: InferenceRequest, model: ModelSpec, *, is_first: bo
         # Prices may depend on how long the request is: the answer is priced together with it.
         usage = TokenUsage(prompt_tokens=prompt, completion_tokens=_SAMPLE)
         output_nanos = max(0, (prices.nanos(model, usage) or 0) - prompt_nanos)
-    return Ask(
+    return QuoteRequest(
         model=model.id,
         prompt=Amount(tokens=prompt, nanos=prompt_nanos or 0),
         wanted=wanted,

@@ -17,7 +17,7 @@ from awaken.contracts.errors import (
     UnknownKey,
 )
 from awaken.contracts.record import Record
-from awaken.contracts.state import (
+from awaken.contracts.state.keys import (
     Clear,
     MutationBatch,
     PersistedState,

@@ -8,18 +8,18 @@ from collections.abc import Callable, Collection
 import msgspec
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import LeaseLost, RecordNotFound
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Commit
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.contracts.storage.store import Commit
 from awaken.stores.rules import dispatches as rules
 from awaken.stores.rules.claims import cause_of_claim, ends_under, goes_on, is_asked, is_meant
 from awaken.stores.rules.head import HeldClaim
 from awaken.stores.rules.interrupts import interrupted, is_stale
 
 from .queues import Queues
-from .tables import Lease, StoredThread, Tables
+from .tables import StoredLease, StoredThread, Tables
 
 
 class Claims:
@@ -192,10 +192,10 @@ class Claims:
         return tuple(dropped)
 
     def _begin_lease(self, thread: StoredThread, token: str, lease_ms: int) -> None:
-        lease = thread.lease = self._tables.leases[token] = Lease(thread.shown.id, token)
+        lease = thread.lease = self._tables.leases[token] = StoredLease(thread.shown.id, token)
         self.extend(lease, lease_ms)
 
-    def extend(self, lease: Lease, lease_ms: int) -> None:
+    def extend(self, lease: StoredLease, lease_ms: int) -> None:
         """Let a lease last from now; may be called from another thread."""
         lease.until = self._clock.monotonic_ms() + lease_ms
         lease.shown_until = self._clock.now_ms() + lease_ms
@@ -213,7 +213,7 @@ class Claims:
         leases.sort(key=lambda lease: lease.until)
         return [self._tables.threads[lease.thread_id] for lease in leases]
 
-    def _all_leases(self) -> tuple[Lease, ...]:
+    def _all_leases(self) -> tuple[StoredLease, ...]:
         return tuple(self._tables.leases.values())
 
     def shown(self, dispatch: RunDispatch) -> RunDispatch:

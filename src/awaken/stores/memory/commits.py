@@ -1,10 +1,10 @@
 """How one commit is applied: first everything is checked, then nothing can fail any more."""
 
 from awaken.contracts.lifecycle import TicketStatus
-from awaken.contracts.runs import RunRecord, used_run_id
-from awaken.contracts.state import StoredValue
-from awaken.contracts.storage import Commit, CommitReceipt
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.runs.records import RunRecord, used_run_id
+from awaken.contracts.state.keys import StoredValue
+from awaken.contracts.storage.store import Commit, CommitReceipt
+from awaken.contracts.suspension.tickets import Ticket
 from awaken.stores.rules.commits import advance, check_commit, run_of
 from awaken.stores.rules.lineage import blank_thread, tenant_of
 from awaken.stores.rules.message_ids import foreign_ids

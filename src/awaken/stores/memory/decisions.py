@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import UnknownTicket
+from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.stores.rules.tickets import Decision, decided_tickets, live_after
 
 from .commits import apply_ticket

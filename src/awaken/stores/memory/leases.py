@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from awaken.contracts.dispatch import LeaseNews
+from awaken.contracts.storage.dispatch import LeaseNews
 
 from .claims import Claims
 from .queues import Queues

@@ -3,8 +3,8 @@
 import msgspec
 
 from awaken.contracts.errors import InvalidRecord, RecordNotFound
-from awaken.contracts.storage import DeleteStrategy
-from awaken.contracts.threads import Thread
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.store import DeleteStrategy
 from awaken.stores.rules.lineage import blank_thread, edited
 
 from .tables import StoredThread, Tables

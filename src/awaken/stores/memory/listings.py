@@ -3,11 +3,14 @@
 from bisect import bisect_left, bisect_right
 from itertools import takewhile
 
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import CursorExpired
 from awaken.contracts.events import LoggedEvent
-from awaken.contracts.messages import MessageRecord, Visibility, record_of
-from awaken.contracts.queries import (
+from awaken.contracts.messages.message import MessageRecord, Visibility, record_of
+from awaken.contracts.messages.sizes import message_bytes
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.queries import (
     DispatchQuery,
     MessageQuery,
     Order,
@@ -18,9 +21,6 @@ from awaken.contracts.queries import (
     VisibilityFilter,
     page_of,
 )
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.sizes import message_bytes
-from awaken.contracts.threads import Thread
 
 from .tables import AppliedCommit, StoredThread, Tables
 

@@ -3,17 +3,17 @@
 from collections.abc import Callable, Collection
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.dispatch import (
+from awaken.contracts.errors import AlreadyExists, InvalidRecord, RecordNotFound
+from awaken.contracts.storage.dispatch import (
     DispatchStatus,
     Interruption,
     Purged,
     Release,
     RunDispatch,
 )
-from awaken.contracts.errors import AlreadyExists, InvalidRecord, RecordNotFound
-from awaken.contracts.mailbox import THREAD_BACKLOG_MAX, LeaseKeeper
-from awaken.contracts.queries import DispatchQuery, Page, page_of
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.storage.mailbox import THREAD_BACKLOG_MAX, LeaseKeeper
+from awaken.contracts.storage.queries import DispatchQuery, Page, page_of
+from awaken.contracts.suspension.tickets import Ticket
 from awaken.stores.rules import dispatches as rules
 from awaken.stores.rules.claims import check_holder, claim_tokens
 from awaken.stores.rules.interrupts import is_stale

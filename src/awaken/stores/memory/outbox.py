@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.storage import NO_PAUSE_MAX, OutboxEntry
+from awaken.contracts.storage.store import NO_PAUSE_MAX, OutboxEntry
 
 from .tables import Tables
 

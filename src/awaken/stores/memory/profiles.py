@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from awaken.contracts.errors import InvalidRecord
-from awaken.contracts.profile import ProfileEntry
+from awaken.contracts.state.profile import ProfileEntry
 
 
 class MemoryProfileStore:

@@ -7,9 +7,9 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.dispatch import DispatchStatus, InputMode, Release, RunDispatch
-from awaken.contracts.runs import used_run_id
-from awaken.contracts.threads import Thread
+from awaken.contracts.runs.records import used_run_id
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, Release, RunDispatch
 from awaken.stores.rules import dispatches as rules
 from awaken.stores.rules.interrupts import is_stale
 from awaken.stores.rules.lineage import blank_thread

@@ -2,10 +2,10 @@
 
 from itertools import islice
 
-from awaken.contracts.dispatch import Purged
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.dispatch import Purged
+from awaken.contracts.suspension.tickets import Ticket
 
 from .listings import list_events
 from .tables import StoredThread, Tables

@@ -2,10 +2,12 @@
 
 from awaken.contracts.clock import Clock, SystemClock
 from awaken.contracts.events import LoggedEvent
-from awaken.contracts.messages import MessageRecord
-from awaken.contracts.queries import MessageQuery, Page, RunQuery, ThreadQuery, page_of
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import (
+from awaken.contracts.messages.message import MessageRecord
+from awaken.contracts.messages.transcript import Transcript
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.queries import MessageQuery, Page, RunQuery, ThreadQuery, page_of
+from awaken.contracts.storage.store import (
     Checkout,
     Commit,
     CommitReceipt,
@@ -13,8 +15,6 @@ from awaken.contracts.storage import (
     StreamCheckpoint,
     ToolRecord,
 )
-from awaken.contracts.threads import Thread
-from awaken.contracts.transcript import Transcript
 from awaken.stores.rules.claims import check_holder
 
 from .commits import apply_commit

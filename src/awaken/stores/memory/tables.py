@@ -7,22 +7,22 @@ other containers, so that the garbage collector has little to look at in a store
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import IdempotencyConflict
 from awaken.contracts.events import AgentEvent
-from awaken.contracts.messages import Message
+from awaken.contracts.messages.message import Message
 from awaken.contracts.record import Record
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.state import StoredValue
-from awaken.contracts.storage import (
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.state.keys import StoredValue
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.store import (
     Commit,
     CommitReceipt,
     OutboxEntry,
     StreamCheckpoint,
     ToolRecord,
 )
-from awaken.contracts.suspension import Ticket
-from awaken.contracts.threads import Thread
+from awaken.contracts.suspension.tickets import Ticket
 from awaken.stores.rules.head import ThreadHead
 
 
@@ -34,7 +34,7 @@ class AppliedCommit(Record, frozen=True, kw_only=True):
     run_id: str | None
 
 
-class Lease:
+class StoredLease:
     """How long a claim lasts. A keeper may move it from another thread, so it is never copied."""
 
     __slots__ = ("shown_until", "thread_id", "token", "until")
@@ -86,7 +86,7 @@ class StoredThread(ThreadHead):
         """Every commit by its id, in the order of the versions they made."""
         self.last_commit: Commit | None = None
         """Kept whole, to compare a retry with."""
-        self.lease: Lease | None = None
+        self.lease: StoredLease | None = None
         """Of the claim; present exactly while there is one."""
         self.served_at = 0
         """When the thread last had its turn."""
@@ -154,7 +154,7 @@ class Tables:
         """The dispatch of each thread's dedupe key."""
         self.run_dispatches: dict[str, tuple[str, ...]] = {}
         """The dispatches that name a run."""
-        self.leases: dict[str, Lease] = {}
+        self.leases: dict[str, StoredLease] = {}
         """The lease of each claim, by its token."""
         self.queued_count = 0
 

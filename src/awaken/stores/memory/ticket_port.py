@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from awaken.contracts.dispatch import RunDispatch
-from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 
 from .decisions import decide
 from .queues import Queues

@@ -8,7 +8,7 @@ import asyncpg
 from awaken.contracts.errors import InvalidInput, StoreUnavailable
 
 from .errors import DRIVER_ERRORS, named_error
-from .server import Server
+from .server import PostgresServer
 
 Connection: TypeAlias = asyncpg.Connection
 
@@ -29,7 +29,7 @@ WHERE current_setting('synchronous_commit') = 'off';
 """
 
 
-async def connected(server: Server) -> Connection:
+async def connected(server: PostgresServer) -> Connection:
     """Connect, bounded in time.
 
     Raises:

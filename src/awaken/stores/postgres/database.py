@@ -5,7 +5,7 @@ import math
 from typing import TypeVar
 
 from awaken.contracts.errors import InvalidInput, StoreUnavailable
-from awaken.contracts.mailbox import LeaseKeeper
+from awaken.contracts.storage.mailbox import LeaseKeeper
 from awaken.stores.sql.session import Work
 
 from .connecting import Connection
@@ -13,7 +13,7 @@ from .errors import DRIVER_ERRORS, is_broken, is_read_only, is_transient, named_
 from .keeper import PostgresLeaseKeeper
 from .pool import Pool
 from .schema import prepare
-from .server import Server
+from .server import PostgresServer
 from .session import PostgresSession
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class PostgresDatabase:
     not committed. A commit whose reply did not come is never sent again.
     """
 
-    def __init__(self, server: Server, pool_size: int) -> None:
+    def __init__(self, server: PostgresServer, pool_size: int) -> None:
         self.name = server.name
         if pool_size < 1:
             raise InvalidInput(what=f"store '{self.name}'", problem="pool_size must be at least 1")

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import asyncpg
 
-from awaken.contracts.dispatch import LeaseNews
+from awaken.contracts.storage.dispatch import LeaseNews
 from awaken.stores.sql.session import Moment
 
 from .connecting import Connection, close, connected
 from .errors import DRIVER_ERRORS, is_broken, named_error
-from .server import Server
+from .server import PostgresServer
 from .session import PostgresSession
 
 LOCK_MS = 500
@@ -20,7 +20,7 @@ LOCK_MS = 500
 class PostgresLeaseKeeper:
     """A `LeaseKeeper` with its own connection, made when it is first used."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: PostgresServer) -> None:
         self._server = server
         self._runner: asyncio.Runner | None = None
         self._connection: Connection | None = None

@@ -5,13 +5,13 @@ import asyncio
 from awaken.contracts.errors import StoreUnavailable
 
 from .connecting import Connection, close, connected
-from .server import Server
+from .server import PostgresServer
 
 
 class Pool:
     """Connections of one event loop; those that were used last are used first."""
 
-    def __init__(self, server: Server, size: int) -> None:
+    def __init__(self, server: PostgresServer, size: int) -> None:
         self._server = server
         self._size = size
         self._slots = asyncio.Semaphore(size)

@@ -5,13 +5,13 @@ from awaken.stores.sql import tenant_ids
 from awaken.stores.sql.statements import migrations
 
 from .connecting import Connection
-from .server import Server
+from .server import PostgresServer
 
 _LOCK = int.from_bytes(b"awaken", "big")
 _VERSION = "schema_version"
 
 
-async def prepare(connection: Connection, server: Server) -> None:
+async def prepare(connection: Connection, server: PostgresServer) -> None:
     """Bring the schema up to date; nothing is written when it is.
 
     A connection on which this fails must be dropped: it may still have the lock.
@@ -28,7 +28,7 @@ async def prepare(connection: Connection, server: Server) -> None:
     await connection.execute("SELECT pg_advisory_unlock($1)", _LOCK)
 
 
-async def _migrate(connection: Connection, server: Server) -> None:
+async def _migrate(connection: Connection, server: PostgresServer) -> None:
     async with connection.transaction():
         found, known = await schema_version(connection, server)
         if found > known:
@@ -47,7 +47,7 @@ async def _migrate(connection: Connection, server: Server) -> None:
         )
 
 
-async def schema_version(connection: Connection, server: Server) -> tuple[int, int]:
+async def schema_version(connection: Connection, server: PostgresServer) -> tuple[int, int]:
     """The schema of the database, and the newest that this version knows; 0 is none at all."""
     known = len(migrations(__package__))
     if await connection.fetchval("SELECT to_regclass($1)::text", f"{server.schema}.facts") is None:

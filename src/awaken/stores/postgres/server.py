@@ -10,7 +10,7 @@ _SCHEMES = ("postgresql", "postgres")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
-class Server(Record, frozen=True, kw_only=True):
+class PostgresServer(Record, frozen=True, kw_only=True):
     """A database server. Its text never shows the password."""
 
     url: str
@@ -23,7 +23,9 @@ class Server(Record, frozen=True, kw_only=True):
         return f"Server({self.name})"
 
 
-def server_at(url: str, schema: str, connect_timeout_ms: int, command_timeout_ms: int) -> Server:
+def server_at(
+    url: str, schema: str, connect_timeout_ms: int, command_timeout_ms: int
+) -> PostgresServer:
     """Check what a store was given.
 
     Raises:
@@ -35,7 +37,7 @@ def server_at(url: str, schema: str, connect_timeout_ms: int, command_timeout_ms
         raise InvalidInput(what=f"schema '{schema}'", problem=problem)
     if connect_timeout_ms < 1 or command_timeout_ms < 1:
         raise InvalidInput(what=f"store '{name}'", problem="a timeout must be at least 1 ms")
-    return Server(
+    return PostgresServer(
         url=url,
         name=name,
         schema=schema,

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import LeaseLost
 from awaken.contracts.lifecycle import Cancelled, RunStatus
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import CancelWanted, Commit
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.contracts.storage.store import CancelWanted, Commit
 from awaken.contracts.tasks import SUB_AGENT
 
 from .dispatches import check_end, is_of, is_of_run

@@ -4,13 +4,13 @@ The cost is that of the change: parts that a commit does not have are not looked
 looks at the thread's history.
 """
 
-from awaken.contracts.dispatch import DispatchStatus
 from awaken.contracts.errors import InvalidRecord, LeaseLost, ThreadClaimed, VersionConflict
 from awaken.contracts.record import Record
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Commit, CommitReceipt
-from awaken.contracts.suspension import Ticket
-from awaken.contracts.threads import Thread
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.dispatch import DispatchStatus
+from awaken.contracts.storage.store import Commit, CommitReceipt
+from awaken.contracts.suspension.tickets import Ticket
 
 from .claims import cause_after, check_release
 from .head import Found, HeldClaim, OpenCalls, ThreadHead

@@ -5,13 +5,6 @@ Every move is checked against the transition table, and every end of a claim cle
 
 import msgspec
 
-from awaken.contracts.dispatch import (
-    DISPATCH_TRANSITIONS,
-    RECOVERY,
-    DispatchStatus,
-    Release,
-    RunDispatch,
-)
 from awaken.contracts.errors import (
     AlreadyExists,
     DedupeConflict,
@@ -22,7 +15,14 @@ from awaken.contracts.errors import (
 )
 from awaken.contracts.identity import RunMode
 from awaken.contracts.lifecycle import check_transition
-from awaken.contracts.runs import RunRecord, RunRequest
+from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.storage.dispatch import (
+    DISPATCH_TRANSITIONS,
+    RECOVERY,
+    DispatchStatus,
+    Release,
+    RunDispatch,
+)
 
 from .head import HeldClaim, ThreadHead
 from .lineage import check_same_tenant

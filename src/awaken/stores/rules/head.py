@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.record import Record
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.suspension import Ticket
-from awaken.contracts.threads import Thread, ThreadMetadata
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.runs.threads import Thread, ThreadMetadata
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.suspension.tickets import Ticket
 
 OpenCalls = dict[str, tuple[str, ...]]
 """Calls without a result, each with the open or decided tickets that it waits on."""

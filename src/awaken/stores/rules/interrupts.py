@@ -2,8 +2,8 @@
 
 import msgspec
 
-from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
 
 from .dispatches import cancel_wanted, ended
 from .head import ThreadHead

@@ -6,9 +6,9 @@ import msgspec
 
 from awaken.contracts.errors import InvalidRecord
 from awaken.contracts.identity import present
-from awaken.contracts.storage import Commit
+from awaken.contracts.runs.threads import NewestBranch, Thread, ThreadMetadata
+from awaken.contracts.storage.store import Commit
 from awaken.contracts.tenancy import have_same_tenant, tenant_in
-from awaken.contracts.threads import NewestBranch, Thread, ThreadMetadata
 
 Parents = Mapping[str, str | None]
 """The parent of each thread; a thread that is not in it does not exist."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from awaken.contracts.identity import is_generated
-from awaken.contracts.messages import Message, Role
+from awaken.contracts.messages.message import Message, Role
 
 _WRITTEN_BY_RUNS = (Role.ASSISTANT, Role.TOOL)
 
@@ -13,7 +13,7 @@ def is_own_id(message: Message) -> bool:
 
     Answers and results are written by runs only, under fresh ids that begin with the time.
     Whatever else comes could be sent twice. That no client chooses the id of an answer is checked
-    where clients send something: `runtime/admission.py`, `check_chosen_ids`.
+    where clients send something: `runtime/admission/admission.py`, `check_chosen_ids`.
     """
     return message.role in _WRITTEN_BY_RUNS and is_generated(message.id or "")
 

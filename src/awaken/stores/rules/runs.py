@@ -4,8 +4,8 @@ import msgspec
 
 from awaken.contracts.errors import InvalidRecord, ThreadBusy
 from awaken.contracts.lifecycle import RUN_TRANSITIONS, RunStatus, check_transition
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.threads import Thread
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.runs.threads import Thread
 
 from .claims import check_cancelled
 from .head import Found, ThreadHead

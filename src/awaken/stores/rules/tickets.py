@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import AlreadyDecided, InvalidRecord, UnknownTicket
 from awaken.contracts.lifecycle import TICKET_TRANSITIONS, TicketStatus, check_transition
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Commit, DecidedMeanwhile
-from awaken.contracts.suspension import SUPERSEDED, Ticket, ToolCallResume
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.store import Commit, DecidedMeanwhile
+from awaken.contracts.suspension.tickets import SUPERSEDED, Ticket, ToolCallResume
 
 from .head import Found, ThreadHead
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 from awaken.contracts.errors import InvalidTranscript
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
-from awaken.contracts.messages import Message, Role
+from awaken.contracts.messages.message import Message, Role
 from awaken.contracts.record import Record
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.suspension.tickets import Ticket
 
 from .head import OpenCalls
 

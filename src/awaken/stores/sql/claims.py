@@ -5,10 +5,10 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import CorruptRecord, RecordNotFound
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Commit
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.contracts.storage.store import Commit
 from awaken.stores.rules import dispatches as rules
 from awaken.stores.rules.claims import (
     cause_of_claim,
@@ -24,7 +24,7 @@ from awaken.stores.rules.interrupts import is_stale
 
 from .heads import StoredHead, locked_head
 from .queues import add, find, first_queued, locked, refresh, save
-from .session import Moment, Session
+from .session import Moment, SqlSession
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ DAMAGED_MS = 600_000
 SUPERSEDED = Release(status=DispatchStatus.SUPERSEDED)
 
 
-async def has_due(session: Session, agents: Collection[str] | None) -> bool:
+async def has_due(session: SqlSession, agents: Collection[str] | None) -> bool:
     """Whether a thread has something to claim."""
     now = await session.now()
     known = None if agents is None else "|".join(["", *agents, ""])
@@ -41,7 +41,7 @@ async def has_due(session: Session, agents: Collection[str] | None) -> bool:
 
 
 async def claim(
-    session: Session,
+    session: SqlSession,
     worker_id: str,
     claim_token: str,
     lease_ms: int,
@@ -77,7 +77,7 @@ async def claim(
 
 
 async def claim_dispatch(
-    session: Session, dispatch_id: str, worker_id: str, claim_token: str, lease_ms: int
+    session: SqlSession, dispatch_id: str, worker_id: str, claim_token: str, lease_ms: int
 ) -> RunDispatch | None:
     """Claim one dispatch now; see `MailboxStore.claim_dispatch`."""
     found = await locked(session, dispatch_id)
@@ -96,7 +96,7 @@ async def claim_dispatch(
 
 
 async def release(
-    session: Session, dispatch_id: str, claim_token: str, how: Release
+    session: SqlSession, dispatch_id: str, claim_token: str, how: Release
 ) -> RunDispatch:
     """End a claim outside of a commit; see `MailboxStore.release`."""
     head, dispatch = await _held(session, dispatch_id, claim_token)
@@ -107,7 +107,7 @@ async def release(
 
 
 async def requeue(
-    session: Session,
+    session: SqlSession,
     dispatch_id: str,
     claim_token: str,
     *,
@@ -124,7 +124,9 @@ async def requeue(
     return await _put_back(session, head, rules.held_claim(dispatch), back)
 
 
-async def give_up_claim(session: Session, thread_id: str, claim_token: str) -> RunDispatch | None:
+async def give_up_claim(
+    session: SqlSession, thread_id: str, claim_token: str
+) -> RunDispatch | None:
     """Give back a claim that a commit took; see `MailboxStore.give_up_claim`."""
     head = await locked_head(session, thread_id)
     check_holder(head, thread_id, claim_token)
@@ -143,7 +145,7 @@ async def give_up_claim(session: Session, thread_id: str, claim_token: str) -> R
 
 
 async def reclaim(
-    session: Session, limit: int, is_gone: Callable[[str], bool] | None = None
+    session: SqlSession, limit: int, is_gone: Callable[[str], bool] | None = None
 ) -> tuple[RunDispatch, ...]:
     """Take back claims whose lease has run out; see `MailboxStore.reclaim`."""
     back: list[RunDispatch] = []
@@ -172,7 +174,7 @@ async def reclaim(
 
 
 async def want_cancel(
-    session: Session, head: StoredHead | None, cause: str, run_id: str | None = None
+    session: SqlSession, head: StoredHead | None, cause: str, run_id: str | None = None
 ) -> bool:
     """Tell whoever has the thread to cancel; false when nobody has it, or another run does."""
     if head is None or head.claim is None:
@@ -190,7 +192,7 @@ async def want_cancel(
 
 
 async def settle(
-    session: Session,
+    session: SqlSession,
     head: StoredHead,
     held: HeldClaim | None,
     before: RunRecord | None,
@@ -218,7 +220,9 @@ async def settle(
         await refresh(session, head)
 
 
-async def _follow(session: Session, head: StoredHead, held: HeldClaim, run_id: str | None) -> None:
+async def _follow(
+    session: SqlSession, head: StoredHead, held: HeldClaim, run_id: str | None
+) -> None:
     """Write down whose input it was, or that the dispatch's own turn has come."""
     if held.dispatch_id is None:
         return
@@ -230,13 +234,13 @@ async def _follow(session: Session, head: StoredHead, held: HeldClaim, run_id: s
         await session.run("set_cancel", head.no, head.cancel_cause)
 
 
-async def _executed(session: Session, dispatch_id: str) -> RunDispatch:
+async def _executed(session: SqlSession, dispatch_id: str) -> RunDispatch:
     dispatch = await find(session, dispatch_id)
     assert dispatch is not None
     return dispatch
 
 
-async def _claimable(session: Session, head: StoredHead, now: Moment) -> RunDispatch | None:
+async def _claimable(session: SqlSession, head: StoredHead, now: Moment) -> RunDispatch | None:
     """The dispatch of a thread that can be claimed now, or None."""
     if head.claim is not None:
         return None
@@ -247,7 +251,7 @@ async def _claimable(session: Session, head: StoredHead, now: Moment) -> RunDisp
     return None
 
 
-async def _first_current(session: Session, head: StoredHead, now: Moment) -> RunDispatch | None:
+async def _first_current(session: SqlSession, head: StoredHead, now: Moment) -> RunDispatch | None:
     """The first queued dispatch that no interrupt has dropped; others are dropped on the way."""
     while (first := await first_queued(session, head)) is not None:
         if not is_stale(head, first):
@@ -257,7 +261,7 @@ async def _first_current(session: Session, head: StoredHead, now: Moment) -> Run
 
 
 async def _take(
-    session: Session, head: StoredHead, claimed: RunDispatch, lease_ms: int, now: Moment
+    session: SqlSession, head: StoredHead, claimed: RunDispatch, lease_ms: int, now: Moment
 ) -> RunDispatch:
     claimed = msgspec.structs.replace(claimed, lease_until=now.wall_ms + lease_ms)
     head.claim = rules.held_claim(claimed)
@@ -270,7 +274,7 @@ async def _take(
 
 
 async def _write_claim(
-    session: Session, head: StoredHead, claim: HeldClaim, lease_until: int
+    session: SqlSession, head: StoredHead, claim: HeldClaim, lease_until: int
 ) -> None:
     await session.run(
         "take_claim",
@@ -284,7 +288,7 @@ async def _write_claim(
 
 
 async def _drop(
-    session: Session,
+    session: SqlSession,
     head: StoredHead,
     held: HeldClaim,
     back: RunDispatch | None = None,
@@ -308,14 +312,14 @@ async def _drop(
 
 
 async def _put_back(
-    session: Session, head: StoredHead, held: HeldClaim, back: RunDispatch
+    session: SqlSession, head: StoredHead, held: HeldClaim, back: RunDispatch
 ) -> RunDispatch:
     await save(session, back)
     await _drop(session, head, held, back)
     return back
 
 
-async def _take_back(session: Session, head: StoredHead, now: Moment) -> RunDispatch | None:
+async def _take_back(session: SqlSession, head: StoredHead, now: Moment) -> RunDispatch | None:
     claim = head.claim
     if claim is None:
         return None
@@ -326,7 +330,7 @@ async def _take_back(session: Session, head: StoredHead, now: Moment) -> RunDisp
 
 
 async def _held(
-    session: Session, dispatch_id: str, claim_token: str
+    session: SqlSession, dispatch_id: str, claim_token: str
 ) -> tuple[StoredHead, RunDispatch]:
     found = await locked(session, dispatch_id)
     if found is None:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import IdempotencyConflict
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.runs import RunRecord, used_run_id
-from awaken.contracts.state import StoredValue
-from awaken.contracts.storage import Commit, CommitReceipt, StreamCheckpoint
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.runs.records import RunRecord, used_run_id
+from awaken.contracts.state.keys import StoredValue
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.store import Commit, CommitReceipt, StreamCheckpoint
+from awaken.contracts.suspension.tickets import Ticket
 from awaken.stores.rules.claims import check_holder
 from awaken.stores.rules.commits import advance, check_commit, run_of
 from awaken.stores.rules.lineage import tenant_of
@@ -21,7 +21,7 @@ from .heads import StoredHead, locked_head, made_head, run_with, save_head
 from .outbox import add_outbox
 from .queues import absorb, enqueue_all, refresh
 from .queues import find as find_dispatch
-from .session import Row, Session
+from .session import Row, SqlSession
 
 THREAD_STATE, RUN_STATE = 0, 1
 LOOK_BACK = 4
@@ -30,7 +30,9 @@ LOOK_BACK_REFUSED = 256
 """The same for a commit that is refused anyway; what is found only tells why."""
 
 
-async def apply_commit(session: Session, encoded: rows.EncodedCommit) -> tuple[int, CommitReceipt]:
+async def apply_commit(
+    session: SqlSession, encoded: rows.EncodedCommit
+) -> tuple[int, CommitReceipt]:
     """Apply a commit whole, or raise and change nothing; see `CommitStore.commit`.
 
     Returns the thread's number and the receipt.
@@ -66,14 +68,16 @@ async def apply_commit(session: Session, encoded: rows.EncodedCommit) -> tuple[i
     return head.no, receipt
 
 
-async def find_commit(session: Session, head: StoredHead, commit_id: str) -> CommitReceipt | None:
+async def find_commit(
+    session: SqlSession, head: StoredHead, commit_id: str
+) -> CommitReceipt | None:
     """Return the receipt of an applied commit, or None; looks at the newest commits first."""
     row = await session.one("find_commit", commit_id, *rows.all_places(head.no))
     return None if row is None else _receipt(commit_id, row)
 
 
 async def _applied_before(
-    session: Session, head: StoredHead, encoded: rows.EncodedCommit
+    session: SqlSession, head: StoredHead, encoded: rows.EncodedCommit
 ) -> CommitReceipt | None:
     """The receipt of a commit that comes again.
 
@@ -106,7 +110,7 @@ def _receipt(commit_id: str, row: Row) -> CommitReceipt:
 
 
 async def save_checkpoint(
-    session: Session, checkpoint: StreamCheckpoint, fencing_token: str | None
+    session: SqlSession, checkpoint: StreamCheckpoint, fencing_token: str | None
 ) -> None:
     """Keep what was streamed so far; see `CommitStore.save_checkpoint`."""
     head = await locked_head(session, checkpoint.thread_id)
@@ -148,7 +152,7 @@ class _Known:
     def has_messages(self, thread_id: str, ids: Iterable[str]) -> bool:
         return self._has_messages
 
-    async def read(self, session: Session, head: StoredHead, commit: Commit) -> None:
+    async def read(self, session: SqlSession, head: StoredHead, commit: Commit) -> None:
         await self._read_runs(session, head, commit)
         for ticket in commit.tickets:
             known = head.live_tickets.get(ticket.ticket_id)
@@ -167,7 +171,7 @@ class _Known:
                 self._has_messages = True
                 return
 
-    async def _read_runs(self, session: Session, head: StoredHead, commit: Commit) -> None:
+    async def _read_runs(self, session: SqlSession, head: StoredHead, commit: Commit) -> None:
         wanted = {record.run_id for record in commit.tool_records}
         wanted.update(ticket.run_id for ticket in commit.tickets)
         if commit.run is not None:
@@ -187,7 +191,7 @@ class _Known:
                 self._parents.update(await parents_of(session, parent_id.strip()))
 
 
-async def _has_message(session: Session, head: StoredHead, message_id: str) -> bool:
+async def _has_message(session: SqlSession, head: StoredHead, message_id: str) -> bool:
     for row in await session.all("list_messages_like", rows.id_key(head.no, message_id)):
         what = f"A message of thread '{head.shown.id}'"
         known = rows.unpacked(row[0], rows.MESSAGE, what, row[1])
@@ -196,7 +200,7 @@ async def _has_message(session: Session, head: StoredHead, message_id: str) -> b
     return False
 
 
-async def parents_of(session: Session, thread_id: str) -> dict[str, str | None]:
+async def parents_of(session: SqlSession, thread_id: str) -> dict[str, str | None]:
     """The parents of a thread and of everything above it; until the end nobody changes them."""
     parents: dict[str, str | None] = {}
     above: str | None = thread_id
@@ -209,13 +213,15 @@ async def parents_of(session: Session, thread_id: str) -> dict[str, str | None]:
     return parents
 
 
-async def _found(session: Session, head: StoredHead, commit: Commit) -> _Known:
+async def _found(session: SqlSession, head: StoredHead, commit: Commit) -> _Known:
     found = _Known()
     await found.read(session, head, commit)
     return found
 
 
-async def _write_history(session: Session, head: StoredHead, encoded: rows.EncodedCommit) -> None:
+async def _write_history(
+    session: SqlSession, head: StoredHead, encoded: rows.EncodedCommit
+) -> None:
     commit, at, run_id = encoded.commit, encoded.commit.committed_at, run_of(head, encoded.commit)
     events = encoded.events and tied(encoded.events, head.event_seq, run_id, at)
     await session.run(
@@ -245,7 +251,7 @@ async def _write_history(session: Session, head: StoredHead, encoded: rows.Encod
 
 
 async def _write_run(
-    session: Session, head: StoredHead, encoded: rows.EncodedCommit, known: RunRecord | None
+    session: SqlSession, head: StoredHead, encoded: rows.EncodedCommit, known: RunRecord | None
 ) -> None:
     run = encoded.commit.run
     assert run is not None
@@ -280,7 +286,7 @@ def _ended_at(run: RunRecord) -> int | None:
 
 
 async def _write_parts(
-    session: Session, head: StoredHead, commit: Commit, tickets: tuple[Ticket, ...]
+    session: SqlSession, head: StoredHead, commit: Commit, tickets: tuple[Ticket, ...]
 ) -> None:
     if commit.state:
         await _write_state(session, head.no, THREAD_STATE, commit.state)
@@ -295,7 +301,7 @@ async def _write_parts(
 
 
 async def _write_state(
-    session: Session, thread_no: int, scope: int, changes: dict[str, StoredValue | None]
+    session: SqlSession, thread_no: int, scope: int, changes: dict[str, StoredValue | None]
 ) -> None:
     for name, value in changes.items():
         if value is None:

@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import InvalidRecord, UnknownTicket
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.suspension.tickets import Ticket
 from awaken.stores.rules.tickets import Decision, decided_tickets
 
 from . import rows
 from .heads import StoredHead, locked_head
 from .queues import add, all_queued, find
-from .session import Session
+from .session import SqlSession
 
 
 async def decide(
-    session: Session,
+    session: SqlSession,
     place: tuple[str, str],
     decisions: Sequence[Decision],
     then: RunDispatch | None,
@@ -31,7 +31,7 @@ async def decide(
     return await add(session, head, then) if decided and then is not None else None
 
 
-async def save_ticket(session: Session, head: StoredHead, ticket: Ticket) -> None:
+async def save_ticket(session: SqlSession, head: StoredHead, ticket: Ticket) -> None:
     """Write a ticket that was judged.
 
     Raises:
@@ -52,7 +52,7 @@ async def save_ticket(session: Session, head: StoredHead, ticket: Ticket) -> Non
         raise InvalidRecord(what=f"Ticket '{ticket.ticket_id}'", problem=problem)
 
 
-async def _sent(session: Session, head: StoredHead) -> list[RunDispatch]:
+async def _sent(session: SqlSession, head: StoredHead) -> list[RunDispatch]:
     """What is queued on a thread, and what is executed there."""
     sent = await all_queued(session, head)
     if head.claim is not None and head.claim.dispatch_id is not None:
@@ -62,7 +62,7 @@ async def _sent(session: Session, head: StoredHead) -> list[RunDispatch]:
 
 
 async def _named(
-    session: Session, head: StoredHead, decisions: Sequence[Decision]
+    session: SqlSession, head: StoredHead, decisions: Sequence[Decision]
 ) -> dict[str, Ticket]:
     """The tickets that decisions name, also those of runs that are over."""
     tickets = dict(head.live_tickets)

@@ -1,14 +1,14 @@
 """Threads as people edit them."""
 
-from awaken.contracts.threads import Thread
+from awaken.contracts.runs.threads import Thread
 from awaken.stores.rules.lineage import edited
 
 from .commits import parents_of
 from .heads import made_head
-from .session import Session
+from .session import SqlSession
 
 
-async def save_thread(session: Session, thread: Thread) -> Thread:
+async def save_thread(session: SqlSession, thread: Thread) -> Thread:
     """Create a thread, or edit one; see `ThreadStore.save_thread`."""
     head = await made_head(session, thread.id, thread.tenant_id)
     wanted = thread.normalized().parent_thread_id

@@ -4,14 +4,14 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.threads import ForkPoint, NewestBranch, Thread, ThreadMetadata
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.runs.threads import ForkPoint, NewestBranch, Thread, ThreadMetadata
 from awaken.stores.rules.head import HeldClaim, OpenCalls, ThreadHead
 from awaken.stores.rules.lineage import blank_thread
 
 from . import rows
 from .blobs import tied
-from .session import Row, Session
+from .session import Row, SqlSession
 
 
 class _Branching(msgspec.Struct, array_like=True, frozen=True, kw_only=False, gc=False):
@@ -97,19 +97,21 @@ class StoredHead(ThreadHead):
         return tied(rows.packed(kept), shown.id, *counts, self.updated_at, shown.latest_run_id)
 
 
-async def find_head(session: Session, thread_id: str) -> StoredHead | None:
+async def find_head(session: SqlSession, thread_id: str) -> StoredHead | None:
     """Read a thread's head with its runs and live tickets."""
     row = await session.one("find_thread", thread_id)
     return None if row is None else await _completed(session, StoredHead(row))
 
 
-async def locked_head(session: Session, thread_id: str) -> StoredHead | None:
+async def locked_head(session: SqlSession, thread_id: str) -> StoredHead | None:
     """Read a thread's head; until the transaction ends nobody else writes to the thread."""
     row = await session.one("lock_thread", thread_id)
     return None if row is None else await _completed(session, StoredHead(row))
 
 
-async def made_head(session: Session, thread_id: str, tenant_id: str | None = None) -> StoredHead:
+async def made_head(
+    session: SqlSession, thread_id: str, tenant_id: str | None = None
+) -> StoredHead:
     """Read a thread's head for writing; a thread that does not exist is made, for the tenant.
 
     Raises:
@@ -122,7 +124,7 @@ async def made_head(session: Session, thread_id: str, tenant_id: str | None = No
     return head
 
 
-async def settled_head(session: Session, thread_id: str) -> StoredHead | None:
+async def settled_head(session: SqlSession, thread_id: str) -> StoredHead | None:
     """Read a thread's head once nobody else writes to it; None if there is no such thread."""
     head = await locked_head(session, thread_id)
     if head is not None:
@@ -136,7 +138,7 @@ async def settled_head(session: Session, thread_id: str) -> StoredHead | None:
     return None
 
 
-async def save_head(session: Session, head: StoredHead) -> None:
+async def save_head(session: SqlSession, head: StoredHead) -> None:
     """Write what a commit changes in a thread's row."""
     shown = head.shown
     await session.run(
@@ -161,7 +163,7 @@ def view_of(row: Row, latest: RunRecord | None) -> Thread:
     return head.view()
 
 
-async def run_with(session: Session, run_id: str | None) -> RunRecord | None:
+async def run_with(session: SqlSession, run_id: str | None) -> RunRecord | None:
     """Read a run's record."""
     if run_id is None:
         return None
@@ -169,7 +171,7 @@ async def run_with(session: Session, run_id: str | None) -> RunRecord | None:
     return None if row is None else rows.unpacked(row[0], rows.RUN, f"Run '{run_id}'")
 
 
-async def _completed(session: Session, head: StoredHead) -> StoredHead:
+async def _completed(session: SqlSession, head: StoredHead) -> StoredHead:
     shown = head.shown
     head.latest_run = await run_with(session, shown.latest_run_id)
     if shown.open_run_id is not None:

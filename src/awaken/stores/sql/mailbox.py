@@ -1,7 +1,7 @@
 """What people and other processes do to a thread's queue."""
 
-from awaken.contracts.dispatch import DispatchStatus, Interruption, Release, RunDispatch
 from awaken.contracts.errors import AlreadyExists, InvalidRecord, RecordNotFound
+from awaken.contracts.storage.dispatch import DispatchStatus, Interruption, Release, RunDispatch
 from awaken.stores.rules import dispatches as rules
 from awaken.stores.rules.interrupts import interrupted
 
@@ -18,19 +18,19 @@ from .queues import (
     same_before,
     save,
 )
-from .session import Session
+from .session import SqlSession
 
 CANCELLED = Release(status=DispatchStatus.CANCELLED)
 
 
-async def submit(session: Session, dispatch: RunDispatch, backlog_max: int) -> RunDispatch:
+async def submit(session: SqlSession, dispatch: RunDispatch, backlog_max: int) -> RunDispatch:
     """Queue a dispatch; see `MailboxStore.enqueue`."""
     rules.check_new(dispatch)
     head = await made_head(session, dispatch.thread_id, dispatch.request.tenant_id)
     return await enqueue(session, head, dispatch, backlog_max)
 
 
-async def cancel_dispatch(session: Session, dispatch_id: str) -> RunDispatch | None:
+async def cancel_dispatch(session: SqlSession, dispatch_id: str) -> RunDispatch | None:
     """Cancel a queued dispatch; see `MailboxStore.cancel_dispatch`."""
     found = await locked(session, dispatch_id)
     if found is None or found[1].status is not DispatchStatus.QUEUED:
@@ -41,13 +41,15 @@ async def cancel_dispatch(session: Session, dispatch_id: str) -> RunDispatch | N
     return over
 
 
-async def request_cancel(session: Session, thread_id: str, cause: str, run_id: str | None) -> bool:
+async def request_cancel(
+    session: SqlSession, thread_id: str, cause: str, run_id: str | None
+) -> bool:
     """Ask whoever executes a run of the thread to cancel it; see `MailboxStore.request_cancel`."""
     return await want_cancel(session, await locked_head(session, thread_id), cause, run_id)
 
 
 async def interrupt(
-    session: Session, thread_id: str, cause: str, then: RunDispatch | None
+    session: SqlSession, thread_id: str, cause: str, then: RunDispatch | None
 ) -> Interruption:
     """Drop what is queued and ask for a cancel; see `MailboxStore.interrupt`."""
     if then is not None and then.thread_id != thread_id:
@@ -76,7 +78,7 @@ async def interrupt(
     )
 
 
-async def revive(session: Session, dispatch_id: str, new_id: str) -> RunDispatch:
+async def revive(session: SqlSession, dispatch_id: str, new_id: str) -> RunDispatch:
     """Queue a dead letter again; see `MailboxStore.revive`."""
     found = await locked(session, dispatch_id)
     if found is None:

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Collection
 from functools import partial
 
-from awaken.contracts.dispatch import Interruption, Purged, Release, RunDispatch
-from awaken.contracts.mailbox import THREAD_BACKLOG_MAX, LeaseKeeper
-from awaken.contracts.queries import DispatchQuery, Page
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.storage.dispatch import Interruption, Purged, Release, RunDispatch
+from awaken.contracts.storage.mailbox import THREAD_BACKLOG_MAX, LeaseKeeper
+from awaken.contracts.storage.queries import DispatchQuery, Page
+from awaken.contracts.suspension.tickets import Ticket
 
 from . import claims, mailbox, queues, reading, retention
-from .session import Database, Session
+from .session import Database, SqlSession
 
 
 class SqlMailbox:
@@ -21,7 +21,7 @@ class SqlMailbox:
     async def now_ms(self) -> int:
         """The database's clock, in milliseconds since the epoch."""
 
-        async def work(session: Session) -> int:
+        async def work(session: SqlSession) -> int:
             return (await session.now()).wall_ms
 
         return await self._database.read(work)
@@ -155,7 +155,7 @@ class SqlMailbox:
     async def count_queued(self) -> int:
         """How many dispatches wait, in all threads."""
 
-        async def work(session: Session) -> int:
+        async def work(session: SqlSession) -> int:
             row = await session.one("count_queued")
             assert row is not None
             return int(row[0])
@@ -171,7 +171,7 @@ class SqlMailbox:
     async def list_expired_tickets(self, limit: int = 100) -> tuple[Ticket, ...]:
         """Return open tickets whose deadline has passed, oldest deadline first."""
 
-        async def work(session: Session) -> tuple[Ticket, ...]:
+        async def work(session: SqlSession) -> tuple[Ticket, ...]:
             now = await session.now()
             return await reading.list_tickets(session, "list_expired_tickets", now.wall_ms, limit)
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from awaken.contracts.storage import NO_PAUSE_MAX, OutboxEntry
+from awaken.contracts.storage.store import NO_PAUSE_MAX, OutboxEntry
 
 from . import rows
-from .session import Database, Row, Session
+from .session import Database, Row, SqlSession
 
 
 class SqlOutbox:
@@ -22,7 +22,7 @@ class SqlOutbox:
     ) -> tuple[OutboxEntry, ...]:
         """Return what is due to be sent, in the order it was committed."""
 
-        async def work(session: Session) -> tuple[OutboxEntry, ...]:
+        async def work(session: SqlSession) -> tuple[OutboxEntry, ...]:
             now = (await session.now()).wall_ms
             last = now + pause_max_ms
             return _entries(await session.all("list_due_outbox", now, max(limit, 0), last))
@@ -34,7 +34,7 @@ class SqlOutbox:
     ) -> tuple[OutboxEntry, ...]:
         """Return what was given up, of one thread or of all, in the order it was committed."""
 
-        async def work(session: Session) -> tuple[OutboxEntry, ...]:
+        async def work(session: SqlSession) -> tuple[OutboxEntry, ...]:
             return _entries(await session.all("list_dead_outbox", thread_id, max(limit, 0)))
 
         return await self._database.read(work)
@@ -43,7 +43,7 @@ class SqlOutbox:
         """Keep what became of an attempt; False when the entry is not there any more."""
         kept = (entry.due_at, int(entry.is_dead), rows.packed(entry))
 
-        async def work(session: Session) -> bool:
+        async def work(session: SqlSession) -> bool:
             return await session.run("save_outbox", entry.entry_id, *kept) > 0
 
         return await self._database.write(work)
@@ -51,13 +51,13 @@ class SqlOutbox:
     async def delete_outbox(self, entry_ids: Sequence[str]) -> None:
         """Forget entries that were sent; unknown ones are ignored."""
 
-        async def work(session: Session) -> None:
+        async def work(session: SqlSession) -> None:
             await session.run_many("delete_outbox", [(entry_id,) for entry_id in entry_ids])
 
         await self._database.write(work)
 
 
-async def add_outbox(session: Session, thread_no: int, entries: Iterable[OutboxEntry]) -> None:
+async def add_outbox(session: SqlSession, thread_no: int, entries: Iterable[OutboxEntry]) -> None:
     """Keep what a commit asks for; an entry that is there already is left as it is."""
     for entry in entries:
         kept = (entry.due_at, int(entry.is_dead), rows.packed(entry))

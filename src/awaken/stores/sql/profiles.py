@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from awaken.contracts.errors import InvalidRecord
-from awaken.contracts.profile import ProfileEntry
+from awaken.contracts.state.profile import ProfileEntry
 
 from . import rows
-from .session import Database, Session
+from .session import Database, SqlSession
 
 
 class SqlProfiles:
@@ -19,7 +19,7 @@ class SqlProfiles:
     async def find_entry(self, owner: str, key: str) -> ProfileEntry | None:
         """Return an entry, or None."""
 
-        async def work(session: Session) -> ProfileEntry | None:
+        async def work(session: SqlSession) -> ProfileEntry | None:
             row = await session.one("find_profile", owner, key)
             return None if row is None else _entry(owner, key, row[0], row[1])
 
@@ -34,7 +34,7 @@ class SqlProfiles:
         _check_name(entry.owner, entry.key)
         value = rows.packed(entry.value)
 
-        async def work(session: Session) -> None:
+        async def work(session: SqlSession) -> None:
             await session.run("save_profile", entry.owner, entry.key, value, entry.updated_at)
 
         await self._database.write(work)
@@ -49,7 +49,7 @@ class SqlProfiles:
         """
         _check_name(owner, key)
 
-        async def work(session: Session) -> Any:
+        async def work(session: SqlSession) -> Any:
             # An absent row cannot be locked: two processes would both begin from nothing.
             row = None
             while row is None:
@@ -64,7 +64,7 @@ class SqlProfiles:
     async def delete_entry(self, owner: str, key: str) -> None:
         """Remove an entry; removing an absent one is harmless."""
 
-        async def work(session: Session) -> None:
+        async def work(session: SqlSession) -> None:
             await session.run("delete_profile", owner, key)
 
         await self._database.write(work)
@@ -72,7 +72,7 @@ class SqlProfiles:
     async def list_entries(self, owner: str) -> tuple[ProfileEntry, ...]:
         """Return an owner's entries sorted by key."""
 
-        async def work(session: Session) -> tuple[ProfileEntry, ...]:
+        async def work(session: SqlSession) -> tuple[ProfileEntry, ...]:
             found = await session.all("list_profiles", owner)
             return tuple(_entry(owner, row[0], row[1], row[2]) for row in found)
 
@@ -81,7 +81,7 @@ class SqlProfiles:
     async def clear_owner(self, owner: str) -> None:
         """Remove all entries of an owner."""
 
-        async def work(session: Session) -> None:
+        async def work(session: SqlSession) -> None:
             await session.run("clear_profiles", owner)
 
         await self._database.write(work)

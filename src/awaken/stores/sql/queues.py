@@ -4,20 +4,20 @@
 queues; `refresh` is the only place that writes it.
 """
 
-from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
-from awaken.contracts.runs import used_run_id
+from awaken.contracts.runs.records import used_run_id
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
 from awaken.stores.rules import dispatches as rules
 from awaken.stores.rules.interrupts import is_stale
 
 from . import rows
 from .heads import StoredHead, find_head, locked_head, made_head
-from .session import Row, Session
+from .session import Row, SqlSession
 
 INPUT_MODES = (InputMode.STEER, InputMode.RESUME)
 
 
 async def enqueue(
-    session: Session, head: StoredHead, dispatch: RunDispatch, backlog_max: int | None = None
+    session: SqlSession, head: StoredHead, dispatch: RunDispatch, backlog_max: int | None = None
 ) -> RunDispatch:
     """Queue a dispatch on a locked thread, or return the one that asked for the same before.
 
@@ -34,7 +34,7 @@ async def enqueue(
 
 
 async def enqueue_all(
-    session: Session, head: StoredHead, dispatches: tuple[RunDispatch, ...]
+    session: SqlSession, head: StoredHead, dispatches: tuple[RunDispatch, ...]
 ) -> None:
     """Queue what a commit owes, on its own thread or on others."""
     for dispatch in dispatches:
@@ -46,7 +46,7 @@ async def enqueue_all(
 
 
 async def same_before(
-    session: Session, head: StoredHead, dispatch: RunDispatch
+    session: SqlSession, head: StoredHead, dispatch: RunDispatch
 ) -> RunDispatch | None:
     """The dispatch that asked for the same before, found by its id or its dedupe key.
 
@@ -62,7 +62,7 @@ async def same_before(
     return None if known is None else rules.same_again(known, dispatch)
 
 
-async def check_run_id(session: Session, dispatch: RunDispatch) -> None:
+async def check_run_id(session: SqlSession, dispatch: RunDispatch) -> None:
     """Refuse a new dispatch that asks for a run id which is used.
 
     Raises:
@@ -75,7 +75,7 @@ async def check_run_id(session: Session, dispatch: RunDispatch) -> None:
             raise used_run_id(dispatch.run_id)
 
 
-async def add(session: Session, head: StoredHead, dispatch: RunDispatch) -> RunDispatch:
+async def add(session: SqlSession, head: StoredHead, dispatch: RunDispatch) -> RunDispatch:
     """Queue a dispatch that nobody has queued before."""
     fresh = rules.queued(dispatch, head.epoch, (await session.now()).wall_ms)
     await session.run(
@@ -96,7 +96,7 @@ async def add(session: Session, head: StoredHead, dispatch: RunDispatch) -> RunD
     return fresh
 
 
-async def save(session: Session, dispatch: RunDispatch) -> RunDispatch:
+async def save(session: SqlSession, dispatch: RunDispatch) -> RunDispatch:
     """Write a dispatch over what it was; `refresh` follows when its status changed."""
     await session.run(
         "save_dispatch",
@@ -111,7 +111,7 @@ async def save(session: Session, dispatch: RunDispatch) -> RunDispatch:
 
 
 async def absorb(
-    session: Session, head: StoredHead, dispatch_ids: tuple[str, ...], run_id: str | None
+    session: SqlSession, head: StoredHead, dispatch_ids: tuple[str, ...], run_id: str | None
 ) -> None:
     """Ack queued dispatches whose input a commit has taken in."""
     now = await session.now()
@@ -122,19 +122,19 @@ async def absorb(
     await refresh(session, head)
 
 
-async def find(session: Session, dispatch_id: str) -> RunDispatch | None:
+async def find(session: SqlSession, dispatch_id: str) -> RunDispatch | None:
     """Return a dispatch, or None."""
     row = await session.one("find_dispatch", dispatch_id)
     return None if row is None else decoded(row)
 
 
-async def find_of_run(session: Session, run_id: str) -> RunDispatch | None:
+async def find_of_run(session: SqlSession, run_id: str) -> RunDispatch | None:
     """Return the newest dispatch that names a run, or None."""
     row = await session.one("find_dispatch_of_run", run_id)
     return None if row is None else decoded(row)
 
 
-async def locked(session: Session, dispatch_id: str) -> tuple[StoredHead, RunDispatch] | None:
+async def locked(session: SqlSession, dispatch_id: str) -> tuple[StoredHead, RunDispatch] | None:
     """A dispatch as it stands once its thread is locked."""
     dispatch = await find(session, dispatch_id)
     head = None if dispatch is None else await locked_head(session, dispatch.thread_id)
@@ -142,13 +142,13 @@ async def locked(session: Session, dispatch_id: str) -> tuple[StoredHead, RunDis
     return None if head is None or dispatch is None else (head, dispatch)
 
 
-async def first_queued(session: Session, head: StoredHead) -> RunDispatch | None:
+async def first_queued(session: SqlSession, head: StoredHead) -> RunDispatch | None:
     """The dispatch that is first in its thread, or None; what a waiting run holds is passed."""
     found = await _find_first(session, head)
     return None if found is None else found[0]
 
 
-async def _find_first(session: Session, head: StoredHead) -> tuple[RunDispatch, int] | None:
+async def _find_first(session: SqlSession, head: StoredHead) -> tuple[RunDispatch, int] | None:
     row = await session.one("first_queued", head.no)
     if row is None or not (first := decoded(row)).is_held_by(head.open_run):
         return None if row is None else (first, row[1])
@@ -158,12 +158,12 @@ async def _find_first(session: Session, head: StoredHead) -> tuple[RunDispatch, 
     return None
 
 
-async def all_queued(session: Session, head: StoredHead) -> list[RunDispatch]:
+async def all_queued(session: SqlSession, head: StoredHead) -> list[RunDispatch]:
     """What is queued on a thread, in order."""
     return [decoded(row) for row in await session.all("list_queued", head.no)]
 
 
-async def list_inputs(session: Session, thread_id: str) -> tuple[RunDispatch, ...]:
+async def list_inputs(session: SqlSession, thread_id: str) -> tuple[RunDispatch, ...]:
     """Return the queued input that an executing run may take in now."""
     head = await find_head(session, thread_id)
     if head is None:
@@ -178,7 +178,7 @@ async def list_inputs(session: Session, thread_id: str) -> tuple[RunDispatch, ..
     )
 
 
-async def refresh(session: Session, head: StoredHead) -> None:
+async def refresh(session: SqlSession, head: StoredHead) -> None:
     """Write what a claimer looks for: how much is queued, what is first, whose turn it is."""
     counted = await session.one("count_queued_of", head.no)
     assert counted is not None

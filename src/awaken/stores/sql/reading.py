@@ -2,11 +2,16 @@
 
 from collections.abc import AsyncIterator, Callable
 
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import CorruptRecord, CursorExpired
 from awaken.contracts.events import LoggedEvent
-from awaken.contracts.messages import Message, MessageRecord, Visibility, record_of
-from awaken.contracts.queries import (
+from awaken.contracts.messages.message import Message, MessageRecord, Visibility, record_of
+from awaken.contracts.messages.sizes import message_bytes
+from awaken.contracts.record import Record
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.state.keys import StoredValue
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.queries import (
     DispatchQuery,
     MessageQuery,
     Order,
@@ -17,17 +22,12 @@ from awaken.contracts.queries import (
     VisibilityFilter,
     page_of,
 )
-from awaken.contracts.record import Record
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.sizes import message_bytes
-from awaken.contracts.state import StoredValue
-from awaken.contracts.storage import ToolRecord
-from awaken.contracts.suspension import Ticket
-from awaken.contracts.threads import Thread
+from awaken.contracts.storage.store import ToolRecord
+from awaken.contracts.suspension.tickets import Ticket
 
 from . import rows
 from .heads import StoredHead, find_head, run_with, view_of
-from .session import Row, Session
+from .session import Row, SqlSession
 
 MESSAGE_STEP = 50
 """How many messages are read at once when they are listed."""
@@ -46,7 +46,7 @@ class LoadedThread(Record, frozen=True, kw_only=True):
 
 
 async def load_thread(
-    session: Session, thread_id: str, known: Callable[[int], int]
+    session: SqlSession, thread_id: str, known: Callable[[int], int]
 ) -> LoadedThread | None:
     """Read a thread whole, except for the first messages, of which the caller has `known(no)`."""
     head = await find_head(session, thread_id)
@@ -74,7 +74,7 @@ async def load_thread(
     )
 
 
-async def list_threads(session: Session, query: ThreadQuery) -> Page[Thread]:
+async def list_threads(session: SqlSession, query: ThreadQuery) -> Page[Thread]:
     """Threads that fit, most recently updated first, ties by id."""
     fits = (query.resource_id, query.parent_id, int(query.roots_only))
     owner = () if query.tenant_id is None else (query.tenant_id,)
@@ -88,7 +88,7 @@ async def list_threads(session: Session, query: ThreadQuery) -> Page[Thread]:
 
 
 async def list_messages(
-    session: Session, thread_id: str, query: MessageQuery
+    session: SqlSession, thread_id: str, query: MessageQuery
 ) -> Page[MessageRecord]:
     """Messages that fit, by their place in the thread."""
     row = await session.one("find_thread", thread_id)
@@ -117,7 +117,7 @@ async def list_messages(
     return page_of(tuple(items), count, query)
 
 
-async def list_runs(session: Session, query: RunQuery) -> Page[RunRecord]:
+async def list_runs(session: SqlSession, query: RunQuery) -> Page[RunRecord]:
     """Runs that fit, oldest first, ties by id."""
     status, tenant = query.status.value if query.status is not None else None, query.tenant_id
     if query.thread_id is None:
@@ -135,7 +135,7 @@ async def list_runs(session: Session, query: RunQuery) -> Page[RunRecord]:
     return page_of(runs, total, query)
 
 
-async def list_dispatches(session: Session, query: DispatchQuery) -> Page[RunDispatch]:
+async def list_dispatches(session: SqlSession, query: DispatchQuery) -> Page[RunDispatch]:
     """Dispatches that fit, oldest first, ties by id."""
     if query.dedupe_key is not None:
         return await _list_keyed(session, query, query.dedupe_key)
@@ -145,7 +145,7 @@ async def list_dispatches(session: Session, query: DispatchQuery) -> Page[RunDis
     return page_of(items, await _count(session, "count_dispatches", *fits), query)
 
 
-async def _list_keyed(session: Session, query: DispatchQuery, key: str) -> Page[RunDispatch]:
+async def _list_keyed(session: SqlSession, query: DispatchQuery, key: str) -> Page[RunDispatch]:
     """The dispatch of a key, if there is one and it fits; found by an index."""
     head = None if query.thread_id is None else await find_head(session, query.thread_id)
     row = None if head is None else await session.one("find_dedupe", head.no, key)
@@ -154,14 +154,14 @@ async def _list_keyed(session: Session, query: DispatchQuery, key: str) -> Page[
     return page_of(fits[query.offset : query.offset + query.limit], len(fits), query)
 
 
-async def list_tickets(session: Session, statement: str, *args: object) -> tuple[Ticket, ...]:
+async def list_tickets(session: SqlSession, statement: str, *args: object) -> tuple[Ticket, ...]:
     """Tickets that a statement finds, in its order."""
     found = await session.all(statement, *args)
     return tuple(rows.unpacked(row[0], rows.TICKET, "A ticket") for row in found)
 
 
 async def list_events(
-    session: Session, thread_id: str, after: int, limit: int
+    session: SqlSession, thread_id: str, after: int, limit: int
 ) -> tuple[LoggedEvent, ...]:
     """Events with a sequence number above `after`, at most `limit` of them.
 
@@ -193,7 +193,7 @@ async def list_events(
     return tuple(found[:limit]) if limit > 0 else ()
 
 
-async def _check_end(session: Session, thread_id: str, seen: int, head: Row) -> None:
+async def _check_end(session: SqlSession, thread_id: str, seen: int, head: Row) -> None:
     """Refuse a log that ends before its thread says, unless it was purged meanwhile."""
     latest, purged = head[3], head[4]
     if seen >= latest or purged >= latest:
@@ -204,7 +204,7 @@ async def _check_end(session: Session, thread_id: str, seen: int, head: Row) -> 
         raise CorruptRecord(what=f"The log of thread '{thread_id}'", problem=problem)
 
 
-async def list_tool_records(session: Session, run_id: str) -> tuple[ToolRecord, ...]:
+async def list_tool_records(session: SqlSession, run_id: str) -> tuple[ToolRecord, ...]:
     """The newest journal entry of each call of a run, in the order they first came."""
     row = await session.one("find_run", run_id)
     if row is None:
@@ -220,7 +220,7 @@ async def list_tool_records(session: Session, run_id: str) -> tuple[ToolRecord, 
 
 
 async def _records(
-    session: Session, thread_id: str, thread_no: int, first: int, last: int, order: Order
+    session: SqlSession, thread_id: str, thread_no: int, first: int, last: int, order: Order
 ) -> AsyncIterator[MessageRecord]:
     """The messages between two numbers, of which only a few are held at once."""
     starts = range(first, last + 1, MESSAGE_STEP)
@@ -267,7 +267,7 @@ def _check_count(thread_id: str, found: int, expected: int) -> None:
         raise CorruptRecord(what=f"Thread '{thread_id}'", problem=problem)
 
 
-async def _count(session: Session, statement: str, *args: object) -> int:
+async def _count(session: SqlSession, statement: str, *args: object) -> int:
     row = await session.one(statement, *args)
     assert row is not None
     count: int = row[0]

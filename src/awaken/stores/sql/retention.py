@@ -2,13 +2,13 @@
 
 import logging
 
-from awaken.contracts.dispatch import Purged
 from awaken.contracts.errors import CorruptRecord, InvalidRecord, RecordNotFound
-from awaken.contracts.storage import DeleteStrategy
+from awaken.contracts.storage.dispatch import Purged
+from awaken.contracts.storage.store import DeleteStrategy
 
 from . import rows
 from .heads import StoredHead, locked_head
-from .session import Session
+from .session import SqlSession
 
 logger = logging.getLogger(__name__)
 
@@ -16,7 +16,7 @@ COMMITS_AT_ONCE = 1000
 THREADS_AT_ONCE = 100
 
 
-async def delete_thread(session: Session, thread_id: str, strategy: DeleteStrategy) -> None:
+async def delete_thread(session: SqlSession, thread_id: str, strategy: DeleteStrategy) -> None:
     """Delete a thread and everything of it; see `ThreadStore.delete_thread`."""
     head = await locked_head(session, thread_id)
     if head is None:
@@ -24,7 +24,7 @@ async def delete_thread(session: Session, thread_id: str, strategy: DeleteStrate
     await _delete(session, head, strategy)
 
 
-async def _delete(session: Session, head: StoredHead, strategy: DeleteStrategy) -> None:
+async def _delete(session: SqlSession, head: StoredHead, strategy: DeleteStrategy) -> None:
     thread_id = head.shown.id
     children = [row[0] for row in await session.all("list_children", thread_id)]
     if children and strategy is DeleteStrategy.REJECT:
@@ -41,7 +41,7 @@ async def _delete(session: Session, head: StoredHead, strategy: DeleteStrategy) 
     await _delete_all_of(session, head)
 
 
-async def _delete_all_of(session: Session, head: StoredHead) -> None:
+async def _delete_all_of(session: SqlSession, head: StoredHead) -> None:
     places = rows.all_places(head.no)
     for statement in ("delete_messages", "delete_commits", "delete_runs"):
         await session.run(statement, *places)
@@ -56,7 +56,7 @@ async def _delete_all_of(session: Session, head: StoredHead) -> None:
         await session.run(statement, head.no)
 
 
-async def purge(session: Session, before_ms: int, limit: int) -> Purged:
+async def purge(session: SqlSession, before_ms: int, limit: int) -> Purged:
     """Remove what ended before a time; see `MailboxStore.purge`."""
     dispatches = [row[0] for row in await session.all("list_old_dispatches", before_ms, limit)]
     for dispatch_id in dispatches:
@@ -73,7 +73,7 @@ async def purge(session: Session, before_ms: int, limit: int) -> Purged:
     return Purged(dispatches=len(dispatches), runs=runs, events=events, orders=orders)
 
 
-async def _purge_logs(session: Session, before_ms: int, limit: int) -> int:
+async def _purge_logs(session: SqlSession, before_ms: int, limit: int) -> int:
     """Go through the threads until enough was removed; one that has nothing to give is passed."""
     events = after = 0
     while found := await session.all("list_old_logs", before_ms, after, THREADS_AT_ONCE):
@@ -88,7 +88,7 @@ async def _purge_logs(session: Session, before_ms: int, limit: int) -> int:
     return events
 
 
-async def _purge_log(session: Session, thread_id: str, before_ms: int, limit: int) -> int:
+async def _purge_log(session: SqlSession, thread_id: str, before_ms: int, limit: int) -> int:
     """Remove a thread's oldest commits with their events; those of an open run stay.
 
     A commit goes whole, so that the first one may have more events than the limit.

@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import CorruptRecord, InvalidRecord
 from awaken.contracts.events import AgentEvent
-from awaken.contracts.messages import Message
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import Commit, OutboxEntry, StreamCheckpoint, ToolRecord
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.messages.message import Message
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.store import Commit, OutboxEntry, StreamCheckpoint, ToolRecord
+from awaken.contracts.suspension.tickets import Ticket
 
 from .blobs import sealed, unsealed
 

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from awaken.contracts.mailbox import LeaseKeeper
 from awaken.contracts.record import Record
+from awaken.contracts.storage.mailbox import LeaseKeeper
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ class Moment(Record, frozen=True, kw_only=True):
     lease_ms: int
 
 
-class Session(Protocol):
+class SqlSession(Protocol):
     """One transaction. Statements are known by their names in `statements.sql`."""
 
     async def all(self, statement: str, *args: Any) -> Sequence[Row]:
@@ -42,7 +42,7 @@ class Session(Protocol):
         ...
 
 
-Work = Callable[[Session], Awaitable[T]]
+Work = Callable[[SqlSession], Awaitable[T]]
 
 
 class Database(Protocol):

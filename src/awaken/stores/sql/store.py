@@ -6,10 +6,12 @@ from functools import partial
 
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages import Message, MessageRecord
-from awaken.contracts.queries import MessageQuery, Page, RunQuery, ThreadQuery
-from awaken.contracts.runs import RunRecord
-from awaken.contracts.storage import (
+from awaken.contracts.messages.message import Message, MessageRecord
+from awaken.contracts.messages.transcript import Transcript
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.queries import MessageQuery, Page, RunQuery, ThreadQuery
+from awaken.contracts.storage.store import (
     Checkout,
     Commit,
     CommitReceipt,
@@ -17,15 +19,13 @@ from awaken.contracts.storage import (
     StreamCheckpoint,
     ToolRecord,
 )
-from awaken.contracts.threads import Thread
-from awaken.contracts.transcript import Transcript
 
 from . import commits, edits, reading, retention, rows
 from .heads import find_head, run_with, settled_head
 from .mailbox_port import SqlMailbox
 from .outbox import SqlOutbox
 from .profiles import SqlProfiles
-from .session import Database, Session
+from .session import Database, SqlSession
 from .ticket_port import SqlTickets
 from .transcripts import TranscriptCache
 
@@ -72,7 +72,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
         await asyncio.shield(self._probe)
 
     async def _write_probe(self) -> None:
-        async def work(session: Session) -> None:
+        async def work(session: SqlSession) -> None:
             await session.run("save_fact", PROBE, str((await session.now()).wall_ms))
 
         await self._database.write(work)
@@ -125,7 +125,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
     async def find_commit(self, commit_id: str, thread_id: str) -> CommitReceipt | None:
         """Return the receipt of an applied commit, or None if it never was and never will be."""
 
-        async def work(session: Session) -> CommitReceipt | None:
+        async def work(session: SqlSession) -> CommitReceipt | None:
             head = await settled_head(session, thread_id)
             return None if head is None else await commits.find_commit(session, head, commit_id)
 
@@ -143,7 +143,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
     async def find_checkpoint(self, run_id: str) -> StreamCheckpoint | None:
         """Return the checkpoint of a turn that was not finished, or None."""
 
-        async def work(session: Session) -> StreamCheckpoint | None:
+        async def work(session: SqlSession) -> StreamCheckpoint | None:
             row = await session.one("find_checkpoint", run_id)
             what = f"Checkpoint of run '{run_id}'"
             return None if row is None else rows.unpacked(row[0], rows.CHECKPOINT, what)
@@ -157,7 +157,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
     async def load_thread(self, thread_id: str) -> Thread | None:
         """Return a thread, or None."""
 
-        async def work(session: Session) -> Thread | None:
+        async def work(session: SqlSession) -> Thread | None:
             head = await find_head(session, thread_id)
             return None if head is None else head.view()
 

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from functools import partial
 
-from awaken.contracts.dispatch import RunDispatch
-from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 
 from . import reading
 from .decisions import decide
-from .session import Database, Session
+from .session import Database, SqlSession
 
 
 class SqlTickets:
@@ -19,7 +19,7 @@ class SqlTickets:
     async def find_ticket(self, ticket_id: str) -> Ticket | None:
         """Return a ticket, or None."""
 
-        async def work(session: Session) -> Ticket | None:
+        async def work(session: SqlSession) -> Ticket | None:
             found = await reading.list_tickets(session, "find_ticket", ticket_id)
             return found[0] if found else None
 
@@ -30,7 +30,7 @@ class SqlTickets:
     ) -> tuple[Ticket, ...]:
         """Return the open tickets, oldest first."""
 
-        async def work(session: Session) -> tuple[Ticket, ...]:
+        async def work(session: SqlSession) -> tuple[Ticket, ...]:
             if thread_id is not None:
                 fits = (thread_id, tenant_id)
                 return await reading.list_tickets(session, "list_open_tickets_of", *fits)
@@ -56,7 +56,7 @@ class SqlTickets:
     async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
         """Return all tickets of a run, oldest first."""
 
-        async def work(session: Session) -> tuple[Ticket, ...]:
+        async def work(session: SqlSession) -> tuple[Ticket, ...]:
             return await reading.list_tickets(session, "list_run_tickets", thread_id, run_id)
 
         return await self._database.read(work)

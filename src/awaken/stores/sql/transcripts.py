@@ -8,8 +8,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 
-from awaken.contracts.messages import Message
-from awaken.contracts.sizes import message_bytes
+from awaken.contracts.messages.message import Message
+from awaken.contracts.messages.sizes import message_bytes
 
 CACHE_BYTES = 16 * 1024 * 1024
 """How much may be kept, measured as it is held; a thread that alone is larger is not kept."""

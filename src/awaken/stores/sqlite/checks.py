@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.errors import CorruptRecord, StoreTooNew, StoreUnavailable
-from awaken.contracts.storage import StoreCheck
+from awaken.contracts.storage.store import StoreCheck
 from awaken.stores.sql import rows
 from awaken.stores.sql.heads import StoredHead
 

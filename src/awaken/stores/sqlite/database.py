@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from awaken.contracts.errors import InvalidInput, StoreUnavailable
-from awaken.contracts.mailbox import LeaseKeeper
+from awaken.contracts.storage.mailbox import LeaseKeeper
 from awaken.stores.sql.session import Moment, Work
 
 from .clock import moment
 from .keeper import SqliteLeaseKeeper
 from .readers import Readers
-from .writer import Writer
+from .writer import SqliteWriter
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ class SqliteDatabase:
         self.name = f"sqlite:///{self._path}"
         if not str(path).strip() or self._path.is_dir():
             raise InvalidInput(what=f"store '{self.name}'", problem="name a file, not a folder")
-        self._writer: Writer | None = None
+        self._writer: SqliteWriter | None = None
         self._readers: Readers | None = None
 
     def since_write_ms(self) -> float:
@@ -46,7 +46,7 @@ class SqliteDatabase:
         """
         if self._writer is not None:
             return
-        self._writer = Writer(self._path, self.name, self._now)
+        self._writer = SqliteWriter(self._path, self.name, self._now)
         self._readers = Readers(self._path, self.name, self._now, READERS)
         try:
             # Nothing to do but to open the file, which tells whether it is good.

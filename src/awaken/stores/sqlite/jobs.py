@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from awaken.stores.sql.session import Session
+from awaken.stores.sql.session import SqlSession
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ class Job:
     __slots__ = ("error", "future", "loop", "result", "work")
 
     def __init__(
-        self, work: Callable[[Session], Awaitable[Any]], loop: asyncio.AbstractEventLoop
+        self, work: Callable[[SqlSession], Awaitable[Any]], loop: asyncio.AbstractEventLoop
     ) -> None:
         self.work = work
         self.loop = loop

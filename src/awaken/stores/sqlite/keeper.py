@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from awaken.contracts.dispatch import LeaseNews
+from awaken.contracts.storage.dispatch import LeaseNews
 from awaken.stores.sql.session import Moment
 
 from .connection import FAULTS, STATEMENTS, connected, named_error

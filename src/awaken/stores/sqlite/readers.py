@@ -8,7 +8,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TypeVar
 
-from awaken.stores.sql.session import Moment, Session
+from awaken.stores.sql.session import Moment, SqlSession
 
 from .connection import FAULTS, SqliteSession, connected, named_error
 from .jobs import Job, driven, settle
@@ -32,7 +32,7 @@ class Readers:
         for thread in self._threads:
             thread.start()
 
-    def submit(self, work: Callable[[Session], Awaitable[T]]) -> "asyncio.Future[T]":
+    def submit(self, work: Callable[[SqlSession], Awaitable[T]]) -> "asyncio.Future[T]":
         """Hand over a job."""
         job = Job(work, asyncio.get_running_loop())
         self._jobs.put(job)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from awaken.contracts.storage import StoreCheck
+from awaken.contracts.storage.store import StoreCheck
 from awaken.stores.sql.session import Moment
 from awaken.stores.sql.store import SqlStore
 

@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from awaken.contracts.errors import InvalidRecord, StorageError, StoreUnavailable
-from awaken.stores.sql.session import Moment, Session
+from awaken.stores.sql.session import Moment, SqlSession
 
 from .clock import moment
 from .connection import BUSY_MS, FAULTS, SqliteSession, connected, named_error, prepare
@@ -30,7 +30,7 @@ OWN_FAULTS = (
 """Errors of what one job wants to write; the file and the other jobs of its batch are fine."""
 
 
-class Writer:
+class SqliteWriter:
     """Owns the only connection of this process that writes.
 
     A connection on which an I/O error happened is never used again: what the operating system
@@ -52,7 +52,7 @@ class Writer:
         )
         self._thread.start()
 
-    def submit(self, work: Callable[[Session], Awaitable[T]]) -> "asyncio.Future[T]":
+    def submit(self, work: Callable[[SqlSession], Awaitable[T]]) -> "asyncio.Future[T]":
         """Hand over a job.
 
         Raises:
@@ -171,7 +171,7 @@ class Writer:
             connection.close()
 
 
-def _run(connection: sqlite3.Connection, session: Session, job: Job, *, is_alone: bool) -> None:
+def _run(connection: sqlite3.Connection, session: SqlSession, job: Job, *, is_alone: bool) -> None:
     """Run a job; one that fails is undone, together with the transaction if that is all its own."""
     if not is_alone:
         connection.execute("SAVEPOINT job")

@@ -6,8 +6,8 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Literal
 
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.inference import (
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.models.inference import (
     BlockStop,
     CallSignature,
     ModelEvent,
@@ -90,7 +90,7 @@ def said_of(answer: Answer | Said, usage: TokenUsage | None = DEFAULT_USAGE) -> 
 
 
 @dataclass(slots=True)
-class Block:
+class AnswerBlock:
     """Consecutive deltas of one kind. Iterating gives their texts once and remembers them."""
 
     kind: Kind
@@ -122,18 +122,18 @@ class Block:
         return "".join(self.pieces)
 
 
-def blocks(deltas: Iterable[ModelEvent]) -> Iterator[Block]:
+def blocks(deltas: Iterable[ModelEvent]) -> Iterator[AnswerBlock]:
     """Group deltas into the blocks that vendors stream; read each before the next."""
     for _, numbered in groupby(_numbered(deltas), key=itemgetter(0)):
         events = (event for _, event in numbered)
         first = next(events)
         match first:
             case ToolCallStart(id=call_id, name=name):
-                yield Block("call", events, call_id=call_id, name=name)
+                yield AnswerBlock("call", events, call_id=call_id, name=name)
             case ReasoningDelta() | ThinkingSignature():
-                yield Block("reasoning", chain([first], events))
+                yield AnswerBlock("reasoning", chain([first], events))
             case TextDelta():
-                yield Block("text", chain([first], events))
+                yield AnswerBlock("text", chain([first], events))
 
 
 def _numbered(deltas: Iterable[ModelEvent]) -> Iterator[tuple[int, ModelEvent]]:

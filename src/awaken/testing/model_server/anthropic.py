@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from awaken.contracts.inference import TokenUsage
+from awaken.contracts.models.inference import TokenUsage
 
-from .answers import Block, Said, blocks
-from .failing import Refusal, refusal_of
+from .answers import AnswerBlock, Said, blocks
+from .failing import ScriptedRefusal, refusal_of
 from .sse import Json, event, texts
 
 _DELTAS = {
@@ -38,7 +38,7 @@ def stream(said: Said, body: Json) -> Iterator[bytes]:
     yield _event("message_stop")
 
 
-def failure(refusal: Refusal) -> Json:
+def failure(refusal: ScriptedRefusal) -> Json:
     """Return the body of an error, which is also the event of one."""
     error = {"type": refusal.anthropic, "message": refusal.message}
     return {"type": "error", "error": error, "request_id": "req_1"}
@@ -49,7 +49,7 @@ def turns(body: Json) -> list[tuple[str, str]]:
     return [(message["role"], texts(message["content"])) for message in body["messages"]]
 
 
-def _opening(block: Block) -> Json:
+def _opening(block: AnswerBlock) -> Json:
     match block.kind:
         case "text":
             return {"type": "text", "text": ""}

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from awaken.contracts import model_errors as errors
+from awaken.contracts.models import errors as errors
 from awaken.testing.scripted_model import Failure
 
 
-class Refusal(NamedTuple):
+class ScriptedRefusal(NamedTuple):
     """A failure in the words of every vendor."""
 
     status: int
@@ -18,19 +18,25 @@ class Refusal(NamedTuple):
     retry_after_ms: int | None = None
 
 
-_REFUSALS: Mapping[type[BaseException], Refusal] = {
-    errors.RateLimited: Refusal(
+_REFUSALS: Mapping[type[BaseException], ScriptedRefusal] = {
+    errors.RateLimited: ScriptedRefusal(
         429, "rate_limit_exceeded", "rate_limit_error", "RESOURCE_EXHAUSTED"
     ),
-    errors.QuotaExceeded: Refusal(429, "insufficient_quota", "billing_error", "RESOURCE_EXHAUSTED"),
-    errors.Overloaded: Refusal(503, "slow_down", "overloaded_error", "UNAVAILABLE"),
-    errors.ModelTimeout: Refusal(504, "timeout_error", "timeout_error", "DEADLINE_EXCEEDED"),
-    errors.ProviderFailed: Refusal(500, "server_error", "api_error", "INTERNAL"),
-    errors.ContextOverflow: Refusal(400, "context_length_exceeded"),
-    errors.InvalidRequest: Refusal(400, "invalid_request_error"),
-    errors.ContentFiltered: Refusal(400, "content_filter"),
-    errors.Unauthorized: Refusal(401, "invalid_api_key", "authentication_error", "UNAUTHENTICATED"),
-    errors.ModelNotFound: Refusal(404, "model_not_found", "not_found_error", "NOT_FOUND"),
+    errors.QuotaExceeded: ScriptedRefusal(
+        429, "insufficient_quota", "billing_error", "RESOURCE_EXHAUSTED"
+    ),
+    errors.Overloaded: ScriptedRefusal(503, "slow_down", "overloaded_error", "UNAVAILABLE"),
+    errors.ModelTimeout: ScriptedRefusal(
+        504, "timeout_error", "timeout_error", "DEADLINE_EXCEEDED"
+    ),
+    errors.ProviderFailed: ScriptedRefusal(500, "server_error", "api_error", "INTERNAL"),
+    errors.ContextOverflow: ScriptedRefusal(400, "context_length_exceeded"),
+    errors.InvalidRequest: ScriptedRefusal(400, "invalid_request_error"),
+    errors.ContentFiltered: ScriptedRefusal(400, "content_filter"),
+    errors.Unauthorized: ScriptedRefusal(
+        401, "invalid_api_key", "authentication_error", "UNAUTHENTICATED"
+    ),
+    errors.ModelNotFound: ScriptedRefusal(404, "model_not_found", "not_found_error", "NOT_FOUND"),
 }
 
 
@@ -40,7 +46,7 @@ def is_break(failure: Failure) -> bool:
     return issubclass(kind, errors.StreamInterrupted | errors.TransportFailed)
 
 
-def refusal_of(failure: Failure) -> Refusal:
+def refusal_of(failure: Failure) -> ScriptedRefusal:
     """Return the vendor's words; what is no model error is a failure of the vendor's own."""
     kind = failure if isinstance(failure, type) else type(failure)
     made = _REFUSALS.get(kind, _REFUSALS[errors.ProviderFailed])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain, repeat
 from typing import Literal
 
-from awaken.contracts.deltas import TextDelta
+from awaken.contracts.messages.deltas import TextDelta
 from awaken.testing.scripted_model import Answer
 
 from .answers import ModelRequest, Said

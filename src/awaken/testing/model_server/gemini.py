@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from awaken.contracts.inference import StopReason, TokenUsage
+from awaken.contracts.models.inference import StopReason, TokenUsage
 
-from .answers import Block, Said, blocks
-from .failing import Refusal, refusal_of
+from .answers import AnswerBlock, Said, blocks
+from .failing import ScriptedRefusal, refusal_of
 from .sse import Json, event, texts
 
 _ROLES = {"model": "assistant"}
@@ -25,7 +25,7 @@ def stream(said: Said, body: Json) -> Iterator[bytes]:
     yield event({**_answer({"text": ""}, finishReason=reason), **usage})
 
 
-def failure(refusal: Refusal) -> Json:
+def failure(refusal: ScriptedRefusal) -> Json:
     """Return the body of an error, which is also the event of one."""
     status, message = refusal.status, refusal.message
     return {"error": {"code": status, "message": message, "status": refusal.gemini}}
@@ -53,7 +53,7 @@ def _parts(said: Said) -> Iterator[Json]:
         yield {"text": "", **held}
 
 
-def _pieces(block: Block) -> Iterator[Json]:
+def _pieces(block: AnswerBlock) -> Iterator[Json]:
     match block.kind:
         case "text":
             yield from ({"text": piece} for piece in block)

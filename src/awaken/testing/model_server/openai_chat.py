@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from awaken.contracts.inference import StopReason, TokenUsage
+from awaken.contracts.models.inference import StopReason, TokenUsage
 
-from .answers import Block, Said, blocks
-from .failing import Refusal, refusal_of
+from .answers import AnswerBlock, Said, blocks
+from .failing import ScriptedRefusal, refusal_of
 from .sse import Json, event, texts
 
 _STOPS = {
@@ -35,7 +35,7 @@ def stream(said: Said, body: Json) -> Iterator[bytes]:
     yield b"data: [DONE]\n\n"
 
 
-def failure(refusal: Refusal) -> Json:
+def failure(refusal: ScriptedRefusal) -> Json:
     """Return the body of an error, which is also the event of one."""
     kind = "invalid_request_error" if refusal.status == 400 else refusal.openai
     message = refusal.message
@@ -47,7 +47,7 @@ def turns(body: Json) -> list[tuple[str, str]]:
     return [(message["role"], texts(message.get("content"))) for message in body["messages"]]
 
 
-def _delta(block: Block, piece: str, index: int) -> Json:
+def _delta(block: AnswerBlock, piece: str, index: int) -> Json:
     match block.kind:
         case "text":
             return {"content": piece}
@@ -57,7 +57,7 @@ def _delta(block: Block, piece: str, index: int) -> Json:
             return {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
 
-def _call(block: Block) -> Json:
+def _call(block: AnswerBlock) -> Json:
     function = {"name": block.name, "arguments": ""}
     return {"id": block.call_id, "type": "function", "function": function}
 

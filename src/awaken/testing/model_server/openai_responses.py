@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from itertools import count
 
-from awaken.contracts.inference import StopReason, TokenUsage
+from awaken.contracts.models.inference import StopReason, TokenUsage
 
-from .answers import Block, Said, blocks
-from .failing import Refusal, refusal_of
+from .answers import AnswerBlock, Said, blocks
+from .failing import ScriptedRefusal, refusal_of
 from .sse import Json, event, texts
 
 _PREFIX = {"text": "msg", "reasoning": "rs", "call": "fc"}
@@ -20,7 +20,7 @@ def stream(said: Said, body: Json) -> Iterator[bytes]:
         yield event(data, data["type"])
 
 
-def failure(refusal: Refusal) -> Json:
+def failure(refusal: ScriptedRefusal) -> Json:
     """Return the body of an error."""
     kind = "invalid_request_error" if refusal.status == 400 else refusal.openai
     message = refusal.message
@@ -57,7 +57,7 @@ def _events(said: Said, body: Json) -> Iterator[Json]:
     yield {"type": f"response.{response['status']}", "response": response}
 
 
-def _text(block: Block, place: Json) -> Iterator[Json]:
+def _text(block: AnswerBlock, place: Json) -> Iterator[Json]:
     at = {**place, "content_index": 0}
     yield {"type": "response.content_part.added", **at, "part": _part("")}
     for piece in block:
@@ -66,7 +66,7 @@ def _text(block: Block, place: Json) -> Iterator[Json]:
     yield {"type": "response.content_part.done", **at, "part": _part(block.text)}
 
 
-def _reasoning(block: Block, place: Json) -> Iterator[Json]:
+def _reasoning(block: AnswerBlock, place: Json) -> Iterator[Json]:
     at, kind = {**place, "summary_index": 0}, "response.reasoning_summary"
     yield {"type": f"{kind}_part.added", **at, "part": {"type": "summary_text", "text": ""}}
     for piece in block:
@@ -76,7 +76,7 @@ def _reasoning(block: Block, place: Json) -> Iterator[Json]:
     yield {"type": f"{kind}_part.done", **at, "part": part}
 
 
-def _call(block: Block, place: Json) -> Iterator[Json]:
+def _call(block: AnswerBlock, place: Json) -> Iterator[Json]:
     kind = "response.function_call_arguments"
     for piece in block:
         yield {"type": f"{kind}.delta", **place, "delta": piece}
@@ -86,7 +86,7 @@ def _call(block: Block, place: Json) -> Iterator[Json]:
 _PARTS = {"text": _text, "reasoning": _reasoning, "call": _call}
 
 
-def _item(block: Block, index: int) -> Json:
+def _item(block: AnswerBlock, index: int) -> Json:
     head = {"id": f"{_PREFIX[block.kind]}_{index}", "status": "completed"}
     match block.kind:
         case "text":

@@ -8,15 +8,15 @@ from typing import Self
 
 import msgspec
 
-from awaken.contracts.inference import TokenUsage
-from awaken.contracts.model_errors import InvalidRequest
+from awaken.contracts.models.errors import InvalidRequest
+from awaken.contracts.models.inference import TokenUsage
 from awaken.testing.scripted_model import DEFAULT_USAGE, Answer, ScriptExhausted
 
 from .answers import ModelRequest, Said, said_of
-from .failing import Refusal, is_break, refusal_of
+from .failing import ScriptedRefusal, is_break, refusal_of
 from .faults import HttpAnswer, Sent, Silence, cut_short, gzipped, resized, spoiled, without_last
 from .http import Connection
-from .wires import Wire, wire_of
+from .wires import ServedWire, wire_of
 
 Reply = Answer | Said | Sent | HttpAnswer | Silence
 Entry = Reply | Callable[[ModelRequest], Reply]
@@ -135,7 +135,7 @@ class FakeModelServer:
         return entry(request) if callable(entry) and not isinstance(entry, type) else entry
 
     async def _send(
-        self, sent: Sent, wire: Wire, request: ModelRequest, connection: Connection
+        self, sent: Sent, wire: ServedWire, request: ModelRequest, connection: Connection
     ) -> None:
         answer, body = sent.answer, request.body
         made = answer(request) if callable(answer) and not isinstance(answer, type) else answer
@@ -151,7 +151,7 @@ class FakeModelServer:
         await connection.end(ending)
 
 
-def _refused(wire: Wire, refusal: Refusal) -> HttpAnswer:
+def _refused(wire: ServedWire, refusal: ScriptedRefusal) -> HttpAnswer:
     headers = dict(_JSON)
     if refusal.retry_after_ms is not None:
         headers["retry-after"] = f"{refusal.retry_after_ms / 1000:g}"

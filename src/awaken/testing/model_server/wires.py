@@ -4,23 +4,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from awaken.contracts.inference import TokenUsage
+from awaken.contracts.models.inference import TokenUsage
 from awaken.testing.scripted_model import DEFAULT_USAGE, Answer
 
 from . import anthropic, gemini, openai_chat, openai_responses
 from .answers import Said, said_of
-from .failing import Refusal
+from .failing import ScriptedRefusal
 from .sse import Json
 
 
-class Wire(Protocol):
+class ServedWire(Protocol):
     """A vendor's format, from the side of the vendor."""
 
     def stream(self, said: Said, body: Json, /) -> Iterator[bytes]:
         """Yield the server-sent events of an answer."""
         ...
 
-    def failure(self, refusal: Refusal, /) -> Json:
+    def failure(self, refusal: ScriptedRefusal, /) -> Json:
         """Return the body of an error."""
         ...
 
@@ -29,7 +29,7 @@ class Wire(Protocol):
         ...
 
 
-WIRES: Mapping[str, Wire] = {
+WIRES: Mapping[str, ServedWire] = {
     "openai_chat": openai_chat,
     "openai_responses": openai_responses,
     "anthropic": anthropic,
@@ -43,7 +43,7 @@ _ENDINGS = {
 }
 
 
-def wire_of(path: str) -> Wire | None:
+def wire_of(path: str) -> ServedWire | None:
     """Return the format that is spoken under a path, whatever it begins with."""
     route = urlsplit(path).path
     return next((wire for end, wire in _ENDINGS.items() if route.endswith(end)), None)

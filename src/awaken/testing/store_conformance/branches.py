@@ -4,8 +4,8 @@ import asyncio
 
 import msgspec
 
-from awaken.contracts.storage import Store
-from awaken.contracts.threads import ForkPoint, NewestBranch, Thread, ThreadMetadata
+from awaken.contracts.runs.threads import ForkPoint, NewestBranch, Thread, ThreadMetadata
+from awaken.contracts.storage.store import Store
 
 from .writing import THREAD, Writer, run, said
 

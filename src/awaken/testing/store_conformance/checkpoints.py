@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from awaken.contracts.content import Text
 from awaken.contracts.errors import LeaseLost
-from awaken.contracts.storage import Store, StreamCheckpoint
+from awaken.contracts.messages.content import Text
+from awaken.contracts.storage.store import Store, StreamCheckpoint
 
 from .writing import (
     DONE,

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from awaken.contracts.dispatch import DispatchStatus, InputMode
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode
+from awaken.contracts.storage.store import Store
 
 from .writing import (
     CLAIMED,

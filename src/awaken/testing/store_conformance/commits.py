@@ -12,10 +12,10 @@ from awaken.contracts.errors import (
 )
 from awaken.contracts.events import StepEnd, StepStart
 from awaken.contracts.lifecycle import TicketStatus
-from awaken.contracts.queries import MessageQuery
-from awaken.contracts.runs import Waiting, WaitingReason
-from awaken.contracts.storage import Commit, Store
-from awaken.contracts.threads import Thread
+from awaken.contracts.runs.records import Waiting, WaitingReason
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.queries import MessageQuery
+from awaken.contracts.storage.store import Commit, Store
 
 from .writing import (
     DONE,

@@ -7,9 +7,9 @@ import asyncio
 
 from awaken.contracts.errors import StorageError, ThreadBusy, VersionConflict
 from awaken.contracts.events import StepEnd
-from awaken.contracts.queries import LIMIT_MAX, MessageQuery, ThreadQuery
-from awaken.contracts.storage import Commit, CommitReceipt, Store
-from awaken.contracts.threads import Thread
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, ThreadQuery
+from awaken.contracts.storage.store import Commit, CommitReceipt, Store
 
 from .writing import THREAD, Writer, run, said, value
 

@@ -3,12 +3,12 @@
 import asyncio
 from typing import Any
 
-from awaken.contracts.dispatch import InputMode, Release, RunDispatch
 from awaken.contracts.errors import AlreadyDecided, UnknownTicket
 from awaken.contracts.lifecycle import TicketStatus
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.storage import DecidedMeanwhile, Store
-from awaken.contracts.suspension import SUPERSEDED, DecisionAction, ToolCallResume
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.dispatch import InputMode, Release, RunDispatch
+from awaken.contracts.storage.store import DecidedMeanwhile, Store
+from awaken.contracts.suspension.tickets import SUPERSEDED, DecisionAction, ToolCallResume
 
 from .writing import (
     DONE,

@@ -1,6 +1,5 @@
 """Dispatches inside commits: they end and begin with the rest of the commit, or not at all."""
 
-from awaken.contracts.dispatch import DispatchStatus, InputMode, Release
 from awaken.contracts.errors import (
     AlreadyExists,
     DedupeConflict,
@@ -11,8 +10,9 @@ from awaken.contracts.errors import (
     ThreadClaimed,
     VersionConflict,
 )
-from awaken.contracts.mailbox import THREAD_BACKLOG_MAX
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, Release
+from awaken.contracts.storage.mailbox import THREAD_BACKLOG_MAX
+from awaken.contracts.storage.store import Store
 
 from .writing import (
     DONE,

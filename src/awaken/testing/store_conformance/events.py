@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from awaken.contracts.deltas import ReasoningDelta, TextDelta, ToolCallStart
 from awaken.contracts.errors import InvalidTranscript
 from awaken.contracts.events import (
     AgentEvent,
@@ -19,12 +18,13 @@ from awaken.contracts.events import (
     ToolCallReady,
 )
 from awaken.contracts.identity import RunIdentity
-from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import Failed, NaturalEnd, Suspended, TicketStatus
-from awaken.contracts.messages import Role
-from awaken.contracts.queries import MessageQuery
-from awaken.contracts.storage import Commit, Store
-from awaken.contracts.suspension import ToolCallOutcome
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallStart
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.storage.queries import MessageQuery
+from awaken.contracts.storage.store import Commit, Store
+from awaken.contracts.suspension.tickets import ToolCallOutcome
 from awaken.contracts.tool_results import ToolResult
 
 from .writing import (

@@ -1,12 +1,12 @@
 """A thread that somebody has is written by nobody else."""
 
-from awaken.contracts.dispatch import Claim, Release
 from awaken.contracts.errors import (
     InvalidRecord,
     LeaseLost,
     ThreadClaimed,
 )
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.dispatch import Claim, Release
+from awaken.contracts.storage.store import Store
 
 from .writing import (
     DONE,

@@ -2,12 +2,12 @@
 
 import msgspec
 
-from awaken.contracts.dispatch import DispatchStatus, InputMode, Release
 from awaken.contracts.errors import AlreadyExists, DedupeConflict, InvalidRecord
 from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd
-from awaken.contracts.messages import Sender, SenderKind
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.storage import CancelWanted, Store
+from awaken.contracts.messages.message import Sender, SenderKind
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, Release
+from awaken.contracts.storage.store import CancelWanted, Store
 
 from .writing import (
     DONE,

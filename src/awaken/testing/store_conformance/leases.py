@@ -1,7 +1,7 @@
 """A claim lasts as long as its holder shows signs of life, by the store's clock."""
 
-from awaken.contracts.dispatch import InputMode
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.dispatch import InputMode
+from awaken.contracts.storage.store import Store
 
 from .writing import (
     SHORT_MS,

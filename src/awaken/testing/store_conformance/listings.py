@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from awaken.contracts.errors import CursorInvalid
-from awaken.contracts.messages import MessageMetadata, Visibility
-from awaken.contracts.queries import (
+from awaken.contracts.messages.message import MessageMetadata, Visibility
+from awaken.contracts.runs.threads import Thread, ThreadMetadata
+from awaken.contracts.storage.queries import (
     LIMIT_MAX,
     PAGE_BYTES,
     MessageQuery,
@@ -18,8 +19,7 @@ from awaken.contracts.queries import (
     VisibilityFilter,
     at_cursor,
 )
-from awaken.contracts.storage import Store
-from awaken.contracts.threads import Thread, ThreadMetadata
+from awaken.contracts.storage.store import Store
 
 from .writing import CREATED, DONE, RUNNING, THREAD, WAITING, Writer, refusal, run, said
 

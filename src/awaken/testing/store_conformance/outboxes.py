@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from awaken.contracts.dispatch import Purged
 from awaken.contracts.errors import VersionConflict
-from awaken.contracts.storage import OutboxEntry, Store
+from awaken.contracts.storage.dispatch import Purged
+from awaken.contracts.storage.store import OutboxEntry, Store
 
 from .writing import DONE, LONG_MS, SHORT_MS, THREAD, Writer, elapse, run, said
 

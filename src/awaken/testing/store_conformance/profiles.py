@@ -3,7 +3,7 @@
 import asyncio
 
 from awaken.contracts.errors import InvalidRecord
-from awaken.contracts.profile import (
+from awaken.contracts.state.profile import (
     GLOBAL_SCOPE,
     ProfileEntry,
     ProfileStore,

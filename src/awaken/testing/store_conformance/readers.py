@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from awaken.contracts.dispatch import DispatchStatus, InputMode, Release, RunDispatch
-from awaken.contracts.messages import Sender, SenderKind
-from awaken.contracts.runs import RunRequest, Waiting, WaitingReason
-from awaken.contracts.storage import Store
+from awaken.contracts.messages.message import Sender, SenderKind
+from awaken.contracts.runs.records import RunRequest, Waiting, WaitingReason
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, Release, RunDispatch
+from awaken.contracts.storage.store import Store
 
 from .writing import (
     DONE,

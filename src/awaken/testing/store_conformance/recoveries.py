@@ -1,8 +1,8 @@
 """A claim whose holder died or gave up: the rest is queued, and a late holder is refused."""
 
-from awaken.contracts.dispatch import Claim
 from awaken.contracts.errors import LeaseLost
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.dispatch import Claim
+from awaken.contracts.storage.store import Store
 
 from .writing import (
     LONG_MS,

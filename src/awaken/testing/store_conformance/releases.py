@@ -1,13 +1,13 @@
 """How a delivery ends: acked, given back, cancelled, buried or revived."""
 
-from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import (
     AlreadyExists,
     IllegalTransition,
     LeaseLost,
     RecordNotFound,
 )
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.contracts.storage.store import Store
 
 from .writing import (
     LONG_MS,

@@ -1,10 +1,10 @@
 """What is kept how long: tickets with a deadline, and what a purge leaves."""
 
-from awaken.contracts.dispatch import Purged
 from awaken.contracts.errors import CursorExpired
 from awaken.contracts.events import StepEnd, StepStart
 from awaken.contracts.lifecycle import TicketStatus
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.dispatch import Purged
+from awaken.contracts.storage.store import Store
 
 from .writing import (
     DONE,

@@ -1,9 +1,9 @@
 """A run id that somebody chose is given once, whichever thread it is asked for."""
 
-from awaken.contracts.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.errors import InvalidResume
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.storage import Store
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.contracts.storage.store import Store
 
 from .writing import DONE, THREAD, Writer, claim, dispatch, everything, find, refusal, run, said
 

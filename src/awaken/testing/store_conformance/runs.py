@@ -4,14 +4,14 @@ from typing import Any
 
 from awaken.contracts.errors import IllegalTransition, InvalidRecord, ThreadBusy
 from awaken.contracts.identity import Adapter, RunMode, RunOrigin
-from awaken.contracts.inference import TokenUsage
 from awaken.contracts.lifecycle import RUN_TRANSITIONS, RunStatus, Stopped, StoppedReason
-from awaken.contracts.messages import MessageMetadata
-from awaken.contracts.queries import MessageQuery
-from awaken.contracts.runs import RunInput, RunRequest, Waiting, WaitingReason
-from awaken.contracts.storage import Store
+from awaken.contracts.messages.message import MessageMetadata
+from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.runs.records import RunInput, RunRequest, Waiting, WaitingReason
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.queries import MessageQuery
+from awaken.contracts.storage.store import Store
 from awaken.contracts.tasks import TaskFate, TaskInfo
-from awaken.contracts.threads import Thread
 
 from .writing import CREATED, DONE, RUN, RUNNING, THREAD, WAITING, Writer, dispatch, run, said
 

@@ -1,8 +1,8 @@
 """Typed state and the tool journal are kept as they were written."""
 
 from awaken.contracts.errors import InvalidRecord, KeyCodecError
-from awaken.contracts.state import StateKey, StoredValue
-from awaken.contracts.storage import Store, ToolRecordStatus
+from awaken.contracts.state.keys import StateKey, StoredValue
+from awaken.contracts.storage.store import Store, ToolRecordStatus
 from awaken.contracts.tool_results import ToolResult
 
 from .writing import DONE, RUN, THREAD, Writer, refusal, run, tool_record, value

@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.dispatch import DispatchStatus, InputMode, RunDispatch
 from awaken.contracts.errors import AlreadyExists, DedupeConflict, InvalidRecord, QueueFull
-from awaken.contracts.queries import DispatchQuery, at_cursor
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.storage import Store
-from awaken.contracts.suspension import ToolCallResume
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
+from awaken.contracts.storage.queries import DispatchQuery, at_cursor
+from awaken.contracts.storage.store import Store
+from awaken.contracts.suspension.tickets import ToolCallResume
 
 from .writing import (
     CLAIMED,

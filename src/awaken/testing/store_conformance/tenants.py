@@ -3,19 +3,19 @@
 import asyncio
 from typing import Any
 
-from awaken.contracts.dispatch import RunDispatch
 from awaken.contracts.errors import InvalidRecord, UnknownThread, VersionConflict
-from awaken.contracts.queries import (
+from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.runs.threads import Thread, ThreadMetadata
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.queries import (
     DispatchQuery,
     MessageQuery,
     RunQuery,
     ThreadQuery,
     at_cursor,
 )
-from awaken.contracts.runs import RunRequest
-from awaken.contracts.storage import Store
+from awaken.contracts.storage.store import Store
 from awaken.contracts.tenancy import namespace_in, namespace_of
-from awaken.contracts.threads import Thread, ThreadMetadata
 
 from .writing import (
     DONE,

@@ -4,9 +4,9 @@ from typing import Any
 
 from awaken.contracts.errors import InvalidRecord, RecordNotFound, VersionConflict
 from awaken.contracts.events import StepEnd
-from awaken.contracts.queries import MessageQuery, RunQuery, ThreadQuery
-from awaken.contracts.storage import DeleteStrategy, Store
-from awaken.contracts.threads import Thread, ThreadMetadata
+from awaken.contracts.runs.threads import Thread, ThreadMetadata
+from awaken.contracts.storage.queries import MessageQuery, RunQuery, ThreadQuery
+from awaken.contracts.storage.store import DeleteStrategy, Store
 
 from .writing import (
     DONE,

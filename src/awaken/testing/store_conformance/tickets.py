@@ -4,8 +4,8 @@ from typing import Any
 
 from awaken.contracts.errors import AlreadyDecided, IllegalTransition, InvalidRecord
 from awaken.contracts.lifecycle import TICKET_TRANSITIONS, TicketStatus
-from awaken.contracts.storage import Store
-from awaken.contracts.suspension import (
+from awaken.contracts.storage.store import Store
+from awaken.contracts.suspension.tickets import (
     DecisionAction,
     ResumeMode,
     Suspension,

@@ -2,10 +2,10 @@
 
 import msgspec
 
-from awaken.contracts.content import Image, Text, Thinking, UrlSource
 from awaken.contracts.errors import InvalidRecord, InvalidTranscript
 from awaken.contracts.lifecycle import TicketStatus
-from awaken.contracts.messages import (
+from awaken.contracts.messages.content import Image, Text, Thinking, UrlSource
+from awaken.contracts.messages.message import (
     Message,
     MessageMetadata,
     Role,
@@ -14,8 +14,8 @@ from awaken.contracts.messages import (
     ToolCall,
     Visibility,
 )
-from awaken.contracts.storage import Store
-from awaken.contracts.suspension import Ticket
+from awaken.contracts.storage.store import Store
+from awaken.contracts.suspension.tickets import Ticket
 
 from .writing import (
     CREATED,

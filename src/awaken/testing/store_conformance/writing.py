@@ -6,22 +6,22 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from awaken.contracts.content import Text
-from awaken.contracts.dispatch import Claim, DispatchStatus, LeaseNews, RunDispatch
 from awaken.contracts.lifecycle import Cancelled, RunStatus, TicketStatus
-from awaken.contracts.messages import Message, Role, ToolCall
-from awaken.contracts.profile import ProfileStore
-from awaken.contracts.queries import (
+from awaken.contracts.messages.content import Text
+from awaken.contracts.messages.message import Message, Role, ToolCall
+from awaken.contracts.runs.records import RunRecord, RunRequest, Waiting, WaitingReason
+from awaken.contracts.state.keys import StoredValue
+from awaken.contracts.state.profile import ProfileStore
+from awaken.contracts.storage.dispatch import Claim, DispatchStatus, LeaseNews, RunDispatch
+from awaken.contracts.storage.queries import (
     LIMIT_MAX,
     DispatchQuery,
     MessageQuery,
     RunQuery,
     ThreadQuery,
 )
-from awaken.contracts.runs import RunRecord, RunRequest, Waiting, WaitingReason
-from awaken.contracts.state import StoredValue
-from awaken.contracts.storage import Commit, CommitReceipt, Store, ToolRecord
-from awaken.contracts.suspension import Ticket, ToolCallResume
+from awaken.contracts.storage.store import Commit, CommitReceipt, Store, ToolRecord
+from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 
 StoreCheck = Callable[[Store], Coroutine[Any, Any, None]]
 ProfileCheck = Callable[[ProfileStore], Coroutine[Any, Any, None]]

@@ -18,7 +18,7 @@ from awaken.backends.a2a.failures import (
     shown,
 )
 from awaken.backends.a2a.wire import AgentCard, Task, parsed, read_as
-from awaken.contracts.backend_errors import (
+from awaken.contracts.backends.errors import (
     RemoteError,
     RemoteMalformed,
     RemoteRefused,
@@ -26,7 +26,7 @@ from awaken.contracts.backend_errors import (
     RemoteUnreachable,
     RemoteUnsupported,
 )
-from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.specs.agents import RemoteEndpoint
 from awaken.outbound.guard import Outbound
 
 

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from awaken.backends.a2a.backend import A2ABackendFactory
-from awaken.backends.a2a.config import Options, config_of
-from awaken.contracts.backend_errors import InvalidBackendConfig
-from awaken.contracts.backends import (
+from awaken.backends.a2a.config import A2aOptions, config_of
+from awaken.contracts.backends.backend import (
     CancellationCapability,
     ContinuationCapability,
     ExecutionBackendFactory,
@@ -16,8 +15,9 @@ from awaken.contracts.backends import (
     TranscriptCapability,
     WaitCapability,
 )
+from awaken.contracts.backends.errors import InvalidBackendConfig
 from awaken.contracts.clock import SystemClock
-from awaken.contracts.specs import RemoteEndpoint
+from awaken.contracts.specs.agents import RemoteEndpoint
 from awaken.outbound.guard import Outbound
 
 
@@ -30,7 +30,7 @@ def test_an_address_and_a_target_make_the_url_and_the_key() -> None:
     assert config.url == "https://peer.example:8443/v1/a2a/my%20bot"
     assert config.key == f"a2a:{config.url}"
     assert config.origin == "https://peer.example:8443"
-    assert config.options == Options(poll_interval_ms=2000, return_immediately=True)
+    assert config.options == A2aOptions(poll_interval_ms=2000, return_immediately=True)
     assert config.timeout_ms == 300_000
 
 

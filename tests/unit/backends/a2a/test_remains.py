@@ -7,7 +7,7 @@ import pytest
 
 from awaken.backends.a2a.stopping import stop
 from awaken.backends.a2a.turn import context_of
-from awaken.contracts.backend_requests import RemoteTarget
+from awaken.contracts.backends.requests import RemoteTarget
 from awaken.contracts.identity import RunIdentity
 from awaken.wire.a2a import TaskState
 

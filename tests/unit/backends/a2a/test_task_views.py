@@ -13,9 +13,9 @@ from awaken.backends.a2a.results import (
     progress_of,
 )
 from awaken.backends.a2a.task_view import TaskView
-from awaken.backends.a2a.wire import Answer, Task, WireMessage, read_as
-from awaken.contracts.backend_errors import RemoteMalformed, RemoteTooLarge
+from awaken.backends.a2a.wire import A2aAnswer, RemoteMessage, Task, read_as
 from awaken.contracts.backend_results import BackendRunStatus
+from awaken.contracts.backends.errors import RemoteMalformed, RemoteTooLarge
 from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, Stopped, Suspended
 from awaken.wire.a2a import TaskState
 
@@ -28,18 +28,18 @@ def task(state: str = "WORKING", task_id: str = "t", **more: Any) -> Task:
     return read_as({"id": task_id, "status": status, **more}, Task)
 
 
-def moved(state: str, task_id: str = "t") -> Answer:
+def moved(state: str, task_id: str = "t") -> A2aAnswer:
     status = {"state": f"TASK_STATE_{state}"}
-    return read_as({"statusUpdate": {"taskId": task_id, "status": status}}, Answer)
+    return read_as({"statusUpdate": {"taskId": task_id, "status": status}}, A2aAnswer)
 
 
-def piece(*parts: Any, name: str = "out", append: bool = True, task_id: str = "t") -> Answer:
+def piece(*parts: Any, name: str = "out", append: bool = True, task_id: str = "t") -> A2aAnswer:
     artifact = {"artifactId": name, "parts": list(parts)}
     update = {"taskId": task_id, "artifact": artifact, "append": append}
-    return read_as({"artifactUpdate": update}, Answer)
+    return read_as({"artifactUpdate": update}, A2aAnswer)
 
 
-def after(view: TaskView, *events: Answer) -> TaskView:
+def after(view: TaskView, *events: A2aAnswer) -> TaskView:
     for event in events:
         view.take(event)
     return view
@@ -62,7 +62,7 @@ def test_a_task_never_goes_back_to_submitted() -> None:
 
 
 def test_what_is_told_of_another_task_is_not_taken() -> None:
-    other = read_as({"task": {"id": "x", "status": {"state": "TASK_STATE_FAILED"}}}, Answer)
+    other = read_as({"task": {"id": "x", "status": {"state": "TASK_STATE_FAILED"}}}, A2aAnswer)
     view = after(TaskView(task()), moved("FAILED", "x"), piece({"text": "x"}, task_id="x"), other)
     assert view.state is TaskState.WORKING
     assert view.task.artifacts == ()
@@ -159,10 +159,10 @@ def test_artifacts_keep_their_names_and_parts() -> None:
 
 def test_what_is_no_text_in_a_direct_answer_is_an_artifact() -> None:
     parts = [{"text": "see"}, {"data": [1]}]
-    output = ending_of_message(read_as({"messageId": "m", "parts": parts}, WireMessage)).output
+    output = ending_of_message(read_as({"messageId": "m", "parts": parts}, RemoteMessage)).output
     assert output.text == "see\n\n[1]"
     assert [(it.id, it.content) for it in output.artifacts] == [("m", parts)]
-    plain = ending_of_message(read_as({"messageId": "m", "parts": parts[:1]}, WireMessage))
+    plain = ending_of_message(read_as({"messageId": "m", "parts": parts[:1]}, RemoteMessage))
     assert plain.output.artifacts == ()
 
 

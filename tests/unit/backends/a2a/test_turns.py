@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken.backends.a2a.turn import Turn, context_of
-from awaken.backends.a2a.wire import Status, Task, WireMessage
-from awaken.contracts import content
-from awaken.contracts.backend_errors import BackendExecutionFailed
-from awaken.contracts.backend_requests import BackendRootRunRequest, RemoteTarget
+from awaken.backends.a2a.turn import A2aTurn, context_of
+from awaken.backends.a2a.wire import RemoteMessage, Status, Task
+from awaken.contracts.backends.errors import BackendExecutionFailed
+from awaken.contracts.backends.requests import BackendRootRunRequest, RemoteTarget
 from awaken.contracts.identity import RunIdentity, derived_id
-from awaken.contracts.messages import Message, Visibility, assistant, user
+from awaken.contracts.messages import content
+from awaken.contracts.messages.message import Message, Visibility, assistant, user
 from awaken.testing.fakes import EventRecorder
 from awaken.wire.a2a import TaskState
 
@@ -30,7 +30,7 @@ def turn(
     thread_id: str = "th",
     messages: tuple[Message, ...] = (),
     **more: Any,
-) -> Turn:
+) -> A2aTurn:
     request = BackendRootRunRequest(
         agent_id="a",
         messages=[*messages, *new],
@@ -40,11 +40,11 @@ def turn(
         run_identity=RunIdentity(thread_id=thread_id, run_id="r"),
         **more,
     )
-    return Turn.of(request, known)
+    return A2aTurn.of(request, known)
 
 
 def found(task_id: str, state: TaskState, *message_ids: str) -> Task:
-    history = tuple(WireMessage(message_id=it) for it in message_ids)
+    history = tuple(RemoteMessage(message_id=it) for it in message_ids)
     return Task(id=task_id, status=Status(state=state), history=history)
 
 

@@ -1,0 +1,1 @@
+"""The port of execution backends: requests, capabilities, errors."""

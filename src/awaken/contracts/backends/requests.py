@@ -1,0 +1,185 @@
+"""What the runtime asks of a backend."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from awaken.contracts.events import AgentEvent
+from awaken.contracts.identity import RunIdentity
+from awaken.contracts.messages.message import Message, ToolCall
+from awaken.contracts.models.inference import InferenceOverride
+from awaken.contracts.record import Record
+from awaken.contracts.state.keys import StateKey, StateScope
+from awaken.contracts.suspension.tickets import SuspendTicket, ToolCallResume
+from awaken.contracts.tools.tool import ToolDescriptor
+
+
+class EventSink(Protocol):
+    """Shows what happens in a run to whoever watches it."""
+
+    def emit(self, event: AgentEvent) -> None:
+        """Show a live event."""
+        ...
+
+
+class ExecutionResolver(Protocol):
+    """The registry version that the run is pinned to."""
+
+    def resolve(self, agent_id: str) -> object:
+        """The runnable agent.
+
+        Raises:
+            UnknownAgent: It is not registered.
+        """
+        ...
+
+
+class CancelSignal(Protocol):
+    """Whether the run was cancelled."""
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody cancelled."""
+        ...
+
+    async def wait(self) -> None:
+        """Return as soon as somebody cancels."""
+        ...
+
+
+class DecisionChannel(Protocol):
+    """Asks whoever may decide, and waits for the answer while the run executes."""
+
+    async def ask(self, call: ToolCall, ticket: SuspendTicket) -> ToolCallResume:
+        """Open a durable ticket and wait until it is decided, from whichever process."""
+        ...
+
+
+class RemoteTarget(Record, frozen=True, kw_only=True):
+    """What is known of the work at one remote target; kept with the thread."""
+
+    version: int = 1
+    run_id: str = ""
+    """The local run that it belongs to."""
+    message_id: str | None = None
+    """What was sent last."""
+    task_id: str | None = None
+    context_id: str | None = None
+    last_state: str | None = None
+    question_id: str | None = None
+    """What tells the question that it waits with from any later one; None when nothing does."""
+    updated_at_ms: int = 0
+
+
+REMOTE_TARGETS: StateKey[dict[str, RemoteTarget], dict[str, RemoteTarget]] = StateKey(
+    "__runtime_remote_backend",
+    default={},
+    type=dict[str, RemoteTarget],
+    scope=StateScope.THREAD,
+)
+"""By target, such as `a2a:https://host/path`."""
+
+
+class BackendCheckpoint(Protocol):
+    """What a backend knows of its side of a thread, durable."""
+
+    def load(self, target: str) -> RemoteTarget | None:
+        """What was saved last for a target, by this run or an earlier one of the thread."""
+        ...
+
+    async def save(self, target: str, state: RemoteTarget) -> None:
+        """Keep what is known; it is durable when this returns."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendControl:
+    """The ways into an executing run that its backend can serve."""
+
+    cancellation: CancelSignal | None = None
+    """Present when the backend looks at it itself."""
+    decisions: DecisionChannel | None = None
+    """Present when the backend can wait for decisions."""
+
+
+class BackendParentContext(Record, frozen=True, kw_only=True):
+    """The run, the thread and the call that asked for a delegated run."""
+
+    parent_run_id: str | None = None
+    parent_thread_id: str | None = None
+    parent_tool_call_id: str | None = None
+
+
+class BackendDelegatePersistence(StrEnum):
+    """How long the other side has to remember a delegated run."""
+
+    EPHEMERAL = "ephemeral"
+
+
+class BackendDelegateContinuation(StrEnum):
+    """Whether a delegated run may go on from an earlier one."""
+
+    DISABLED = "disabled"
+
+
+class BackendDelegatePolicy(Record, frozen=True, kw_only=True):
+    """What a delegated run asks of its backend."""
+
+    persistence: BackendDelegatePersistence = BackendDelegatePersistence.EPHEMERAL
+    continuation: BackendDelegateContinuation = BackendDelegateContinuation.DISABLED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendRootRunRequest:
+    """A run to execute."""
+
+    agent_id: str
+    messages: Sequence[Message]
+    """The whole transcript."""
+    new_messages: Sequence[Message]
+    """What this turn adds to it."""
+    sink: EventSink
+    resolver: ExecutionResolver
+    run_identity: RunIdentity
+    checkpoint: BackendCheckpoint | None = None
+    control: BackendControl = field(default_factory=BackendControl)
+    decisions: Sequence[tuple[str, ToolCallResume]] = ()
+    overrides: InferenceOverride | None = None
+    frontend_tools: Sequence[ToolDescriptor] = ()
+    local: Any = None
+    """The runtime's own run; only the local backend can use it."""
+    is_continuation: bool = False
+    """Whether the run waited and goes on."""
+    is_recovered: bool = False
+    """Whether another process had begun it: what was sent may have arrived."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendDelegateRunRequest:
+    """A run that another run asked for."""
+
+    agent_id: str
+    messages: Sequence[Message]
+    new_messages: Sequence[Message]
+    sink: EventSink
+    resolver: ExecutionResolver
+    run_identity: RunIdentity
+    parent: BackendParentContext
+    checkpoint: BackendCheckpoint | None = None
+    control: BackendControl = field(default_factory=BackendControl)
+    policy: BackendDelegatePolicy = field(default_factory=BackendDelegatePolicy)
+    local: Any = None
+    is_continuation: bool = False
+    is_recovered: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendAbortRequest:
+    """A run whose work at the other side is to be stopped."""
+
+    agent_id: str
+    run_identity: RunIdentity
+    parent: BackendParentContext | None = None
+    checkpoint: BackendCheckpoint | None = None
+    is_continuation: bool = False

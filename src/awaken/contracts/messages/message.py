@@ -1,0 +1,215 @@
+"""Chat messages. A message is content only; queue items and events have other names."""
+
+from enum import StrEnum
+from typing import Any
+
+from awaken.contracts.record import Record, always
+
+from .content import ContentBlock, Text, text_of
+from .usage import TokenUsage
+
+
+class Role(StrEnum):
+    """Who speaks."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class Visibility(StrEnum):
+    """`internal` messages reach the model and stay hidden from API consumers."""
+
+    ALL = "all"
+    INTERNAL = "internal"
+
+
+class Provenance(StrEnum):
+    """Whose words a message has. What is not the system's own is data, never an instruction."""
+
+    SYSTEM = "system"
+    """The operator, or the runtime itself."""
+    USER = "user"
+    MODEL = "model"
+    TOOL = "tool"
+    """What a tool gave back, wherever it got it from."""
+    REMOTE = "remote"
+    """Another agent, a task, or a server outside of the operator's control."""
+
+
+class ToolCall(Record, frozen=True, kw_only=True):
+    """The model's request to run one tool."""
+
+    id: str
+    name: str
+    arguments: Any = always(None)
+    signature: str | None = None
+    """Opaque; goes back to the provider that made it unchanged."""
+
+
+class MessageMetadata(Record, frozen=True, kw_only=True):
+    """Which run and step produced a message. The runtime fills it in, whatever a client sends."""
+
+    run_id: str | None = None
+    step_index: int | None = None
+    provenance: Provenance | None = None
+    """Whose words it has if its role does not tell: it was put into a request by a plugin."""
+
+
+class SenderKind(StrEnum):
+    """Who else than a person or a model can write into a thread."""
+
+    TASK = "task"
+    AGENT = "agent"
+
+
+class Sender(Record, frozen=True, kw_only=True):
+    """Who wrote a message that no person wrote. Only the runtime fills it in.
+
+    Such a message never takes the place of a decision that a run waits for.
+    """
+
+    kind: SenderKind
+    agent_id: str | None = None
+    thread_id: str | None = None
+    run_id: str | None = None
+    task_id: str | None = None
+    is_end: bool = False
+    """Whether it tells the end of the task."""
+    is_quiet: bool = False
+    """Whether it wakes nobody: the task was cancelled with the run that had started it."""
+    usage: TokenUsage | None = None
+    """What a task that was an agent's run has used; its owner is charged with it."""
+    hops: int = 0
+    """How many agents have written because another one wrote, since a person did."""
+
+    @property
+    def is_progress(self) -> bool:
+        """Whether a task says how far it is: by itself no reason to ask the model."""
+        return self.kind is SenderKind.TASK and not self.is_end
+
+
+class Message(Record, frozen=True, kw_only=True, gc=True, weakref=True):
+    """One entry of a thread's transcript.
+
+    `id` is absent until the message enters a thread; the runtime's `IdSource` gives it one.
+    """
+
+    role: Role
+    id: str | None = None
+    content: tuple[ContentBlock, ...] = always(())
+    tool_calls: tuple[ToolCall, ...] | None = None
+    tool_call_id: str | None = None
+    visibility: Visibility = Visibility.ALL
+    metadata: MessageMetadata | None = None
+    sender: Sender | None = None
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined without a separator."""
+        return text_of(self.content)
+
+    @property
+    def provenance(self) -> Provenance:
+        """Whose words it has; clients cannot claim another one."""
+        if self.sender is not None:
+            return Provenance.REMOTE
+        told = self.metadata.provenance if self.metadata is not None else None
+        return told or _PROVENANCE[self.role]
+
+    @property
+    def is_for_agent(self) -> bool:
+        """Whether an agent elsewhere is told it: a user, another agent or a task says it."""
+        is_open = self.visibility is Visibility.ALL or self.sender is not None
+        return self.role is Role.USER and is_open
+
+    def marked(self, run_id: str, step_index: int | None = None) -> "Message":
+        """Return the message with its producer filled in where it is absent."""
+        known = self.metadata or MessageMetadata()
+        index = known.step_index if known.step_index is not None else step_index
+        metadata = MessageMetadata(run_id=known.run_id or run_id, step_index=index)
+        return Message(
+            role=self.role,
+            id=self.id,
+            content=self.content,
+            tool_calls=self.tool_calls,
+            tool_call_id=self.tool_call_id,
+            visibility=self.visibility,
+            metadata=metadata,
+            sender=self.sender,
+        )
+
+
+_PROVENANCE = {
+    Role.SYSTEM: Provenance.SYSTEM,
+    Role.USER: Provenance.USER,
+    Role.ASSISTANT: Provenance.MODEL,
+    Role.TOOL: Provenance.TOOL,
+}
+
+Content = str | ContentBlock | tuple[ContentBlock, ...] | list[ContentBlock]
+
+
+def system(content: Content, *, visibility: Visibility = Visibility.ALL) -> Message:
+    """Build a system message."""
+    return Message(role=Role.SYSTEM, content=as_blocks(content), visibility=visibility)
+
+
+def user(content: Content, *, visibility: Visibility = Visibility.ALL) -> Message:
+    """Build a user message from text or content blocks."""
+    return Message(role=Role.USER, content=as_blocks(content), visibility=visibility)
+
+
+def assistant(
+    content: Content, tool_calls: tuple[ToolCall, ...] | list[ToolCall] | None = None
+) -> Message:
+    """Build an assistant message; an empty list of calls means no calls."""
+    return Message(
+        role=Role.ASSISTANT,
+        content=as_blocks(content),
+        tool_calls=tuple(tool_calls) if tool_calls else None,
+    )
+
+
+def tool_answer(call_id: str, content: Content) -> Message:
+    """Build the message that answers one tool call."""
+    return Message(role=Role.TOOL, content=as_blocks(content), tool_call_id=call_id)
+
+
+def as_blocks(content: Content) -> tuple[ContentBlock, ...]:
+    """Turn text, one block or several blocks into the stored form."""
+    if isinstance(content, str):
+        return (Text(text=content),)
+    if isinstance(content, tuple | list):
+        return tuple(content)
+    return (content,)
+
+
+class MessageRecord(Record, frozen=True, kw_only=True):
+    """A message as the store lists it: with its place in the thread and its producer."""
+
+    message_id: str
+    thread_id: str
+    seq: int
+    """1-based and contiguous within the thread."""
+    message: Message
+    produced_by_run_id: str | None = None
+    step_index: int | None = None
+    tool_call_id: str | None = None
+    created_at: int | None = None
+
+
+def record_of(message: Message, *, thread_id: str, seq: int, created_at: int) -> MessageRecord:
+    """Place a message in its thread; the producer comes from its metadata."""
+    metadata = message.metadata or MessageMetadata()
+    return MessageRecord(
+        message_id=message.id or f"{thread_id}:{seq}",
+        thread_id=thread_id,
+        seq=seq,
+        message=message,
+        produced_by_run_id=metadata.run_id,
+        step_index=metadata.step_index,
+        tool_call_id=message.tool_call_id,
+        created_at=created_at,
+    )

@@ -1,0 +1,1 @@
+"""Models: requests and answers, specs and pools, errors, budgets, recovery of streams."""

@@ -1,0 +1,278 @@
+"""Budgets: what runs, threads and tenants may spend, and the ledgers that say what they have.
+
+A call is reserved before it is made and settled after it, so that what is promised to calls on
+their way counts as spent until they are over.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Protocol
+
+import msgspec
+
+from awaken.contracts.errors import InvalidValue, RunError
+from awaken.contracts.lifecycle import StoppedReason
+from awaken.contracts.record import Record, StrictRecord
+from awaken.contracts.state.keys import StateKey, StateScope
+
+from .inference import TokenUsage
+from .model_specs import NANOS, ModelSpec
+
+HOLD_MS = 3_600_000
+"""How long a reservation counts that nobody settles, because its process died."""
+
+
+class BudgetScope(StrEnum):
+    """Whose spending a budget limits."""
+
+    RUN = "run"
+    THREAD = "thread"
+    TENANT = "tenant"
+    """All runs that name the same tenant, in all processes of a store."""
+
+
+class Budget(StrictRecord, frozen=True, kw_only=True):
+    """A limit on tokens, money or executing time. A soft one asks a person instead of stopping."""
+
+    scope: BudgetScope = BudgetScope.RUN
+    tokens: int | None = None
+    """Prompt and completion tokens together."""
+    cost_usd: float | None = None
+    time_ms: int | None = None
+    """Time in which runs execute; waiting for a decision costs none."""
+    soft: bool = False
+
+    def __post_init__(self) -> None:
+        names = ("tokens", "cost_usd", "time_ms")
+        given = {it: limit for it in names if (limit := getattr(self, it)) is not None}
+        if not given:
+            raise InvalidValue(what="budget", problem="set a limit: tokens, cost_usd or time_ms")
+        for name, limit in given.items():
+            is_number = type(limit) is int or (type(limit) is float and name == "cost_usd")
+            if not is_number or not math.isfinite(limit) or limit <= 0:
+                kind = "positive number" if name == "cost_usd" else "positive whole number"
+                problem = f"the limit must be a {kind}"
+                raise InvalidValue(what=f"budget: {name}={limit!r:.80}", problem=problem)
+
+    @property
+    def key(self) -> str:
+        """What tells two budgets apart."""
+        return f"{self.scope}:{self.tokens}:{self.cost_usd}:{self.time_ms}"
+
+    @property
+    def limits(self) -> "tuple[tuple[str, int], ...]":
+        """The limits that are set, in the units of an `Amount`."""
+        nanos = None if self.cost_usd is None else max(1, round(self.cost_usd * NANOS))
+        units = (("tokens", self.tokens), ("nanos", nanos), ("ms", self.time_ms))
+        return tuple((unit, limit) for unit, limit in units if limit is not None)
+
+
+class Amount(Record, frozen=True, kw_only=True):
+    """What was spent, or may be."""
+
+    tokens: int = 0
+    nanos: int = 0
+    """Billionths of a US dollar."""
+    ms: int = 0
+
+    @classmethod
+    def of(cls, usage: TokenUsage) -> "Amount":
+        """Usage as an amount; negative counts are none."""
+        counts = (usage.prompt_tokens, usage.completion_tokens)
+        tokens = sum(max(0, count or 0) for count in counts)
+        return cls(tokens=tokens, nanos=max(0, usage.cost_nanos or 0))
+
+    def plus(self, other: "Amount") -> "Amount":
+        """Add two amounts."""
+        return Amount(
+            tokens=self.tokens + other.tokens,
+            nanos=self.nanos + other.nanos,
+            ms=self.ms + other.ms,
+        )
+
+
+class Hold(Record, frozen=True, kw_only=True):
+    """What one call on its way may spend."""
+
+    amount: Amount
+    at: int
+    """When it was reserved, in milliseconds since the epoch."""
+
+
+class Share(Record, frozen=True, kw_only=True):
+    """What a run has given to one below it."""
+
+    run_id: str
+    """The run that has given it."""
+    call_id: str
+    """The call that started it."""
+    budgets: tuple[Budget, ...]
+    """What it may spend."""
+
+    @property
+    def most(self) -> Amount:
+        """What they allow together. Time is not given away: it passes for all at once."""
+        limits = [dict(budget.limits) for budget in self.budgets]
+        tokens, nanos = (
+            min((limit[unit] for limit in limits if unit in limit), default=0)
+            for unit in ("tokens", "nanos")
+        )
+        return Amount(tokens=tokens, nanos=nanos)
+
+
+class Ledger(Record, frozen=True, kw_only=True):
+    """What was spent in one scope, what is promised to calls, and which budgets were extended."""
+
+    spent: Amount = Amount()
+    holds: Mapping[str, Hold] = {}
+    """One for each run that is in a call; a run that goes on elsewhere replaces its own."""
+    extended: Mapping[str, int] = {}
+    """How many times its limit a soft budget was given in addition, by the budget's key."""
+    budgets: Mapping[str, tuple[Budget, ...]] = {}
+    """Those that its agents brought to a run, by the agent's id; no other ledger has any."""
+    shares: Mapping[str, Share] = {}
+    """What was given to runs below, by their ids; a tenant's ledger has none."""
+
+    def open_holds(self, now: int) -> dict[str, Hold]:
+        """The reservations that still count."""
+        return {name: hold for name, hold in self.holds.items() if now - hold.at < HOLD_MS}
+
+    def holding(self, name: str, amount: Amount, now: int) -> "Ledger":
+        """Return the ledger with a call's reservation in the place of its run's earlier one."""
+        holds = {**self.open_holds(now), name: Hold(amount=amount, at=now)}
+        return msgspec.structs.replace(self, holds=holds)
+
+    def settled(self, name: str, spent: Amount, now: int) -> "Ledger":
+        """Return the ledger after a call is over."""
+        holds = {other: hold for other, hold in self.open_holds(now).items() if other != name}
+        return msgspec.structs.replace(self.charged(spent), holds=holds)
+
+    def charged(self, amount: Amount) -> "Ledger":
+        """Return the ledger with more spent."""
+        return msgspec.structs.replace(self, spent=self.spent.plus(amount))
+
+    def extending(self, budget: Budget, used: Amount) -> "Ledger":
+        """Return the ledger with the budget extended by its limit until something is left of it."""
+        times = max(int(getattr(used, unit)) // limit for unit, limit in budget.limits)
+        return msgspec.structs.replace(self, extended={**self.extended, budget.key: times})
+
+
+RUN_LEDGER: StateKey[Ledger, Ledger] = StateKey("__runtime.run_ledger", default=Ledger())
+"""What a run spent that its usage does not say; its time is what other ledgers were charged."""
+THREAD_LEDGER: StateKey[Ledger, Ledger] = StateKey(
+    "__runtime.thread_ledger", default=Ledger(), scope=StateScope.THREAD
+)
+TENANT_LEDGER = "__runtime.ledger"
+"""The profile key under which a tenant's ledger is kept."""
+
+
+def tenant_scope(tenant_id: str) -> str:
+    """The owner of a tenant's profile entries."""
+    return f"tenant::{tenant_id}"
+
+
+class Allowance(Record, frozen=True, kw_only=True):
+    """A budget and what is used of it."""
+
+    budget: Budget
+    used: Amount
+    extended: int = 0
+
+    @classmethod
+    def of(cls, budget: Budget, ledger: Ledger, now: int, caller: str = "") -> "Allowance":
+        """A budget's allowance by a ledger; what is promised to others counts unless it is soft."""
+        used = ledger.spent
+        if not budget.soft:
+            for name, hold in ledger.open_holds(now).items():
+                used = used if name == caller else used.plus(hold.amount)
+        return cls(budget=budget, used=used, extended=ledger.extended.get(budget.key, 0))
+
+    def left(self, unit: str) -> int | None:
+        """How much of a unit is left, at least 0; None when it is not limited."""
+        for name, limit in self.budget.limits:
+            if name == unit:
+                return max(0, limit * (1 + self.extended) - int(getattr(self.used, unit)))
+        return None
+
+    @property
+    def used_up(self) -> str | None:
+        """Which limit is used up, in words; None when something is left of each."""
+        for unit, _ in self.budget.limits:
+            if self.left(unit) == 0:
+                return self.words(unit)
+        return None
+
+    def words(self, unit: str) -> str:
+        """A limit as people read it: `thread: 1,000 tokens`."""
+        limit = dict(self.budget.limits)[unit] * (1 + self.extended)
+        text = f"${limit / NANOS:,}" if unit == "nanos" else f"{limit:,} {unit}"
+        return f"{self.budget.scope}: {text}"
+
+
+class BudgetExceeded(RunError):
+    """A call may not be made, because a budget does not allow it; the run stops."""
+
+    code = "budget_exceeded"
+    template = "Stopped by a budget: {detail}."
+    detail: str
+
+    @property
+    def reason(self) -> StoppedReason:
+        """How the run's record names it."""
+        return StoppedReason(code=self.code, detail=self.detail)
+
+
+def split(allowances: Iterable[Allowance], share: float) -> tuple[Budget, ...]:
+    """The budgets of a child that may spend a share of what its parent has left.
+
+    A tenant's budget is not split: the child spends from the tenant's ledger itself.
+
+    Raises:
+        BudgetExceeded: Nothing is left to share.
+    """
+    if not 0 < share <= 1:
+        message = "a share is more than 0 and at most 1"
+        raise ValueError(message)
+    return tuple(
+        _shared(allowance, share)
+        for allowance in allowances
+        if allowance.budget.scope is not BudgetScope.TENANT
+    )
+
+
+def _shared(allowance: Allowance, share: float) -> Budget:
+    parts: dict[str, int] = {}
+    for unit, _ in allowance.budget.limits:
+        parts[unit] = math.floor((allowance.left(unit) or 0) * share)
+        if parts[unit] == 0:
+            raise BudgetExceeded(detail=allowance.words(unit))
+    return Budget(
+        tokens=parts.get("tokens"),
+        cost_usd=parts["nanos"] / NANOS if "nanos" in parts else None,
+        time_ms=parts.get("ms"),
+        soft=allowance.budget.soft,
+    )
+
+
+class PriceList(Protocol):
+    """What models cost."""
+
+    def nanos(self, model: ModelSpec, usage: TokenUsage) -> int | None:
+        """The cost in billionths of a US dollar, or None when the model's price is not known."""
+        ...
+
+
+class OwnPrices:
+    """A `PriceList` of the prices that are written in the models themselves."""
+
+    __slots__ = ()
+
+    def nanos(self, model: ModelSpec, usage: TokenUsage) -> int | None:
+        """The cost by the model's own prices, or None when it has none."""
+        return None if model.prices is None else model.prices.nanos(usage)
+
+
+def decoded_ledger(value: Any) -> Ledger:
+    """A ledger from its stored form; None is an empty one."""
+    return Ledger() if value is None else msgspec.convert(value, Ledger)

@@ -1,0 +1,1 @@
+"""The port of plugins: hooks, screens, instruments, and the state keys of the loop."""

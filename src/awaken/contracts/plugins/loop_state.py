@@ -1,0 +1,363 @@
+"""The state keys and actions of the loop that plugins may read and use."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from awaken.contracts.backend_results import BackendRunOutput
+from awaken.contracts.backends.requests import REMOTE_TARGETS
+from awaken.contracts.lifecycle import (
+    RUN_TRANSITIONS,
+    TOOL_CALL_TRANSITIONS,
+    RunStatus,
+    Termination,
+    check_transition,
+)
+from awaken.contracts.messages.context_messages import ContextMessage
+from awaken.contracts.messages.message import Message
+from awaken.contracts.models.budgets import RUN_LEDGER, THREAD_LEDGER, Budget
+from awaken.contracts.models.inference import InferenceOverride
+from awaken.contracts.phases import Phase
+from awaken.contracts.record import Record, always
+from awaken.contracts.runs.records import WaitingReason
+from awaken.contracts.state.context_state import CONTEXT_STATE
+from awaken.contracts.state.keys import (
+    FailedAction,
+    MergeStrategy,
+    QueuedAction,
+    ScheduledActionSpec,
+    StateKey,
+    StateScope,
+)
+from awaken.contracts.suspension.permissions import TOOL_GRANTS, WANTED_TOOLS
+from awaken.contracts.suspension.tickets import ToolCallState
+from awaken.contracts.tasks import BACKGROUND_TASKS
+from awaken.contracts.tools.tool import ToolDescriptor
+
+from .screens import STEP_ANSWER as STEP_ANSWER
+
+ADD_CONTEXT_MESSAGE = ScheduledActionSpec[ContextMessage](
+    "runtime.add_context_message", Phase.BEFORE_INFERENCE, ContextMessage
+)
+SET_INFERENCE_OVERRIDE = ScheduledActionSpec[InferenceOverride](
+    "runtime.set_inference_override", Phase.BEFORE_INFERENCE, InferenceOverride
+)
+EXCLUDE_TOOL = ScheduledActionSpec[str]("runtime.exclude_tool", Phase.BEFORE_INFERENCE, str)
+INCLUDE_ONLY_TOOLS = ScheduledActionSpec[tuple[str, ...]](
+    "runtime.include_only_tools", Phase.BEFORE_INFERENCE, tuple[str, ...]
+)
+
+
+class RunLifecycle(Record, frozen=True, kw_only=True):
+    """Where the run is; plugins end a run by updating it with `End`."""
+
+    run_id: str = ""
+    status: RunStatus = RunStatus.CREATED
+    step_count: int = 0
+    """Completed steps."""
+    waiting_for: WaitingReason | None = None
+    termination: Termination | None = None
+
+
+class Begin(Record, frozen=True, kw_only=True):
+    """Start, or go on after `step_count` steps."""
+
+    run_id: str
+    step_count: int = 0
+
+
+class CompleteStep(Record, frozen=True, kw_only=True):
+    """One more step is done."""
+
+
+class Wait(Record, frozen=True, kw_only=True):
+    """Wait for something outside."""
+
+    reason: WaitingReason
+
+
+class End(Record, frozen=True, kw_only=True):
+    """End the run; the first one to say so wins."""
+
+    termination: Termination
+
+
+LifecycleUpdate = Begin | CompleteStep | Wait | End
+
+
+def _lifecycle_after(value: RunLifecycle, update: LifecycleUpdate) -> RunLifecycle:
+    target = _TARGETS[type(update)]
+    if value.status is RunStatus.DONE and target is RunStatus.DONE:
+        return value
+    check_transition(RUN_TRANSITIONS, f"Run '{value.run_id}'", value.status, target)
+    match update:
+        case Begin(run_id=run_id, step_count=step_count):
+            return RunLifecycle(run_id=run_id, status=target, step_count=step_count)
+        case CompleteStep():
+            return RunLifecycle(run_id=value.run_id, status=target, step_count=value.step_count + 1)
+        case Wait(reason=reason):
+            return RunLifecycle(
+                run_id=value.run_id, status=target, step_count=value.step_count, waiting_for=reason
+            )
+        case End(termination=termination):
+            return RunLifecycle(
+                run_id=value.run_id,
+                status=target,
+                step_count=value.step_count,
+                termination=termination,
+            )
+
+
+_TARGETS: Mapping[type, RunStatus] = {
+    Begin: RunStatus.RUNNING,
+    CompleteStep: RunStatus.RUNNING,
+    Wait: RunStatus.WAITING,
+    End: RunStatus.DONE,
+}
+
+RUN_LIFECYCLE: StateKey[RunLifecycle, LifecycleUpdate] = StateKey(
+    "__runtime.run_lifecycle",
+    default=RunLifecycle(),
+    apply=_lifecycle_after,
+    # The run's record keeps the same facts, so that nothing is stored twice.
+    persistent=False,
+)
+
+
+def _tool_states_after(
+    value: Mapping[str, ToolCallState], update: tuple[ToolCallState, ...]
+) -> Mapping[str, ToolCallState]:
+    states = dict(value)
+    for state in update:
+        known = states.get(state.call_id)
+        if known is not None:
+            name = f"Tool call '{state.call_id}'"
+            check_transition(TOOL_CALL_TRANSITIONS, name, known.status, state.status)
+        states[state.call_id] = state
+    return states
+
+
+TOOL_CALL_STATES: StateKey[Mapping[str, ToolCallState], tuple[ToolCallState, ...]] = StateKey(
+    "__runtime.tool_call_states",
+    default={},
+    type=dict[str, ToolCallState],
+    apply=_tool_states_after,
+    merge=MergeStrategy.COMMUTATIVE,
+    # Suspended calls are rebuilt from their tickets, so this view need not be stored.
+    persistent=False,
+)
+"""Where the calls of the current step stand; kept for agents whose plugins could look."""
+
+ACTIVE_AGENT: StateKey[str | None, str | None] = StateKey(
+    "__runtime.active_agent", default=None, type=str | None, scope=StateScope.THREAD
+)
+
+PENDING_MESSAGES: StateKey[tuple[Message, ...], tuple[Message, ...]] = StateKey(
+    "__runtime.pending_messages", default=(), type=tuple[Message, ...]
+)
+"""Messages sent to a run that suspended before it could take them in."""
+
+
+class PendingWork(Record, frozen=True, kw_only=True):
+    """Whether something is under way that a run has to hear of before it ends."""
+
+    has_pending: bool = always(False)  # noqa: FBT003
+
+
+PENDING_WORK: StateKey[PendingWork, bool] = StateKey(
+    "__runtime.pending_work",
+    default=PendingWork(),
+    apply=lambda _, has_pending: PendingWork(has_pending=has_pending),
+    update_type=bool,
+)
+"""Set by plugins: while it holds, a run that has answered waits instead of ending."""
+
+
+class RequestOptions(Record, frozen=True, kw_only=True):
+    """What the run's request asked for beyond its input."""
+
+    overrides: InferenceOverride | None = None
+    frontend_tools: tuple[ToolDescriptor, ...] = ()
+    output_schema: dict[str, Any] | None = None
+    budgets: tuple[Budget, ...] = ()
+    session_tools: tuple[ToolDescriptor, ...] = ()
+
+
+REQUEST_OPTIONS: StateKey[RequestOptions, RequestOptions] = StateKey(
+    "__runtime.request_options", default=RequestOptions()
+)
+"""Kept with the run: whoever decides on a ticket does not repeat the request."""
+
+
+def _queue_after(
+    value: tuple[QueuedAction, ...], update: tuple[str, Any]
+) -> tuple[QueuedAction, ...]:
+    verb, payload = update
+    if verb == "push":
+        return (*value, payload)
+    return tuple(entry for entry in value if entry.id != payload)
+
+
+PENDING_ACTIONS: StateKey[tuple[QueuedAction, ...], tuple[str, Any]] = StateKey(
+    "__runtime.pending_scheduled_actions",
+    default=(),
+    type=tuple[QueuedAction, ...],
+    apply=_queue_after,
+    merge=MergeStrategy.COMMUTATIVE,
+)
+
+FAILED_ACTIONS: StateKey[tuple[FailedAction, ...], FailedAction] = StateKey(
+    "__runtime.failed_scheduled_actions",
+    default=(),
+    type=tuple[FailedAction, ...],
+    apply=lambda value, failed: (*value, failed),
+    merge=MergeStrategy.COMMUTATIVE,
+)
+
+
+class Throttled(Record, frozen=True, kw_only=True):
+    """When a context message was last injected, and with which content."""
+
+    step: int
+    content_hash: str
+
+
+CONTEXT_THROTTLE: StateKey[Mapping[str, Throttled], tuple[str, Throttled]] = StateKey(
+    "__runtime.context_throttle",
+    default={},
+    type=dict[str, Throttled],
+    apply=lambda value, entry: {**value, entry[0]: entry[1]},
+    merge=MergeStrategy.COMMUTATIVE,
+)
+
+
+class UpsertContext(Record, frozen=True, kw_only=True):
+    """Add or replace a context message."""
+
+    message: ContextMessage
+
+
+class RemoveContext(Record, frozen=True, kw_only=True):
+    """Remove the context messages whose key is, or begins with, this text."""
+
+    key: str
+    is_prefix: bool = False
+
+
+class ContextEmitted(Record, frozen=True, kw_only=True):
+    """A request carried the messages: drop the ephemeral and the emit-once ones."""
+
+
+ContextUpdate = UpsertContext | RemoveContext | ContextEmitted
+
+
+def _contexts_after(
+    value: Mapping[str, ContextMessage], update: ContextUpdate
+) -> Mapping[str, ContextMessage]:
+    match update:
+        case UpsertContext(message=message):
+            return {**value, message.key: message}
+        case RemoveContext(key=key, is_prefix=True):
+            return {name: kept for name, kept in value.items() if not name.startswith(key)}
+        case RemoveContext(key=key):
+            return {name: kept for name, kept in value.items() if name != key}
+        case ContextEmitted():
+            return {
+                name: kept
+                for name, kept in value.items()
+                if kept.persistent and not kept.consume_after_emit
+            }
+
+
+CONTEXT_MESSAGES: StateKey[Mapping[str, ContextMessage], ContextUpdate] = StateKey(
+    "__runtime.context_message_store",
+    default={},
+    type=dict[str, ContextMessage],
+    apply=_contexts_after,
+    merge=MergeStrategy.COMMUTATIVE,
+)
+
+
+class ToolFilter(Record, frozen=True, kw_only=True):
+    """What this step's hooks said about tools; exclusion wins."""
+
+    excluded: tuple[str, ...] = ()
+    include_only: tuple[tuple[str, ...], ...] = ()
+    last: tuple[str, ...] = ()
+    """Tools that come and go: they stand behind the others, whose prompt then stays the same."""
+
+
+def _filter_after(value: ToolFilter, update: ToolFilter | None) -> ToolFilter:
+    if update is None:
+        return ToolFilter()
+    return ToolFilter(
+        excluded=value.excluded + update.excluded,
+        include_only=value.include_only + update.include_only,
+        last=value.last + update.last,
+    )
+
+
+TOOL_FILTER: StateKey[ToolFilter, ToolFilter | None] = StateKey(
+    "__runtime.tool_filter_state",
+    default=ToolFilter(),
+    apply=_filter_after,
+    merge=MergeStrategy.COMMUTATIVE,
+)
+
+
+def _override_after(
+    value: InferenceOverride, update: InferenceOverride | None
+) -> InferenceOverride:
+    return InferenceOverride() if update is None else value.merged(update)
+
+
+STEP_OVERRIDE: StateKey[InferenceOverride, InferenceOverride | None] = StateKey(
+    "__runtime.inference_override_state",
+    default=InferenceOverride(),
+    apply=_override_after,
+    merge=MergeStrategy.COMMUTATIVE,
+)
+
+
+class StopStats(Record, frozen=True, kw_only=True):
+    """What the stop conditions look at; kept over suspensions of the run."""
+
+    rounds: int = 0
+    active_ms: int = 0
+    consecutive_errors: int = 0
+    last_calls: tuple[str, ...] = ()
+    """Fingerprints of the tool calls of the latest steps, newest last."""
+
+
+STOP_STATS: StateKey[StopStats, StopStats] = StateKey(
+    "__runtime.stop_condition_stats", default=StopStats()
+)
+
+BACKEND_OUTPUT: StateKey[BackendRunOutput, BackendRunOutput] = StateKey(
+    "__runtime_backend_output", default=BackendRunOutput(), scope=StateScope.THREAD
+)
+"""What the latest run at a remote backend gave back."""
+
+LOOP_KEYS: tuple[StateKey[Any, Any], ...] = (
+    RUN_LIFECYCLE,
+    TOOL_CALL_STATES,
+    ACTIVE_AGENT,
+    PENDING_MESSAGES,
+    PENDING_WORK,
+    REQUEST_OPTIONS,
+    PENDING_ACTIONS,
+    FAILED_ACTIONS,
+    CONTEXT_THROTTLE,
+    CONTEXT_MESSAGES,
+    TOOL_FILTER,
+    STEP_OVERRIDE,
+    STOP_STATS,
+    CONTEXT_STATE,
+    RUN_LEDGER,
+    THREAD_LEDGER,
+    BACKGROUND_TASKS,
+    REMOTE_TARGETS,
+    BACKEND_OUTPUT,
+    TOOL_GRANTS,
+    WANTED_TOOLS,
+    STEP_ANSWER,
+)

@@ -1,0 +1,326 @@
+"""Plugins: what they register, and what their hooks are given.
+
+A plugin is a stateless factory. Whatever belongs to one run comes from `Plugin.activate` and is
+found in `PhaseContext.own`; nothing mutable is shared between runs.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from awaken.contracts.identity import RunIdentity
+from awaken.contracts.lifecycle import Termination
+from awaken.contracts.messages.message import Message, ToolCall
+from awaken.contracts.models.inference import InferenceFailure, ModelTool, StreamResult
+from awaken.contracts.phases import Phase
+from awaken.contracts.record import Record
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.state.keys import (
+    EffectSpec,
+    ScheduledActionSpec,
+    Snapshot,
+    StateCommand,
+    StateKey,
+)
+from awaken.contracts.state.profile import ProfileAccess, ProfileKey
+from awaken.contracts.suspension.tickets import SuspendTicket, ToolCallResume
+from awaken.contracts.tool_results import ToolResult
+from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolKind
+
+from .instruments import InstrumentMaker
+from .screens import AnswerScreen, MessageScreen, StreamScreen, ValueScreen
+
+T = TypeVar("T")
+V = TypeVar("V")
+P = TypeVar("P")
+
+
+class PhaseContext(msgspec.Struct, kw_only=True, gc=False):
+    """What every hook sees: a frozen snapshot and who is running. One subclass per phase."""
+
+    snapshot: Snapshot
+    agent: AgentSpec
+    run: RunIdentity
+    messages: Sequence[Message]
+    """The transcript so far; read it, never change it."""
+    step: int = 0
+    """Steps begun, this one included."""
+    profile: ProfileAccess | None = None
+    """Values shared between threads and agents."""
+    own: Any = None
+    """What this plugin's `activate` returned for the run."""
+    prepared: Any = None
+    """What this plugin's `prepare` returned for the agent."""
+
+    def state(self, key: StateKey[V, Any]) -> V:
+        """Return a state value, or the key's default."""
+        return self.snapshot.get(key)
+
+    def config(self, section: str, type_: type[T]) -> T:
+        """Return a typed config section of the agent."""
+        return self.agent.config(section, type_)
+
+
+class RunStartContext(PhaseContext, kw_only=True, gc=False):
+    """The run is about to begin, or to go on."""
+
+
+class StepStartContext(PhaseContext, kw_only=True, gc=False):
+    """A step begins."""
+
+
+class BeforeInferenceContext(PhaseContext, kw_only=True, gc=False):
+    """The request is about to be built."""
+
+    tool_ids: tuple[str, ...] = ()
+    """The tools this step would offer."""
+
+
+class AfterInferenceContext(PhaseContext, kw_only=True, gc=False):
+    """The model answered; the answer is part of `messages` already."""
+
+    response: StreamResult | InferenceFailure
+
+
+class ToolPhaseContext(PhaseContext, kw_only=True, gc=False):
+    """Something about one tool call."""
+
+    call: ToolCall
+    tool_kind: ToolKind
+    is_kind_declared: bool = False
+    resume: ToolCallResume | None = None
+    suspension_id: str | None = None
+    suspension_reason: str | None = None
+    asked_by: str | None = None
+    """The plugin whose gate has asked what was decided; blank when the tool itself has."""
+
+
+class ToolGateContext(ToolPhaseContext, kw_only=True, gc=False):
+    """A call asks to pass; also asked again when a suspended call resumes."""
+
+
+class BeforeToolExecuteContext(ToolPhaseContext, kw_only=True, gc=False):
+    """A call that passed the gate is about to run."""
+
+
+class AfterToolExecuteContext(ToolPhaseContext, kw_only=True, gc=False):
+    """A call has its result."""
+
+    result: ToolResult
+
+
+class StepEndContext(PhaseContext, kw_only=True, gc=False):
+    """The step is about to be committed."""
+
+
+class RunEndContext(PhaseContext, kw_only=True, gc=False):
+    """The run is ending; `termination` says how."""
+
+    termination: Termination
+
+
+class Block(Record, frozen=True, kw_only=True, tag_field="type", tag="block"):
+    """Refuse the call and end the run."""
+
+    reason: str
+
+
+class Suspend(Record, frozen=True, kw_only=True, tag_field="type", tag="suspend"):
+    """Hold the call until somebody decides."""
+
+    ticket: SuspendTicket
+
+
+class SetResult(Record, frozen=True, kw_only=True, tag_field="type", tag="set_result"):
+    """Answer the call without running it."""
+
+    result: ToolResult
+
+
+GateDecision = Block | Suspend | SetResult
+
+
+class Allow(Record, frozen=True, kw_only=True, tag_field="type", tag="allow"):
+    """Let the call pass, also when it is a remote agent's that asks for permission.
+
+    A gate that answers nothing has nothing against the call, but permits nothing either.
+    """
+
+
+class AuditOnly(Record, frozen=True, kw_only=True, tag_field="type", tag="audit_only"):
+    """Let the call pass; the policy only wanted to see it."""
+
+
+class Deny(Record, frozen=True, kw_only=True, tag_field="type", tag="deny"):
+    """Refuse the call and end the run."""
+
+    reason: str
+
+
+PolicyDecision = Allow | AuditOnly | Deny | Suspend | SetResult
+
+PhaseHook = Callable[[Any], Awaitable[StateCommand | None]]
+"""Pure: reads its context, returns a command, and may be run twice."""
+
+PhaseObserver = Callable[[Any], Awaitable[None]]
+"""Has effects: runs once, after the phase's commands are applied."""
+
+ToolGate = Callable[[ToolGateContext], Awaitable[GateDecision | Allow | None]]
+"""Pure: may be asked twice about one call."""
+
+ToolPolicy = Callable[[ToolGateContext], Awaitable[PolicyDecision]]
+"""A gate that answers in terms of allow and deny."""
+
+ActionHandler = Callable[[PhaseContext, Any], Awaitable[StateCommand | None]]
+EffectHandler = Callable[[Any, Snapshot], Awaitable[None]]
+
+
+class RequestTransform(Protocol):
+    """Rewrites the messages of a request, never the transcript. Synchronous and pure.
+
+    It sees all that no summary stands for. With a context policy, what it returns is cut to fit.
+    """
+
+    def __call__(self, messages: list[Message], tools: tuple[ModelTool, ...]) -> list[Message]:
+        """Return the messages to send."""
+        ...
+
+
+class ConfigSection(Record, frozen=True, kw_only=True):
+    """A config section that a plugin understands, with its JSON Schema."""
+
+    name: str
+    schema: dict[str, Any]
+    agent_fields: tuple[str, ...] = ()
+    """Fields that list agents; one that is not registered is refused."""
+
+    @classmethod
+    def of(cls, name: str, type_: Any, *, agent_fields: tuple[str, ...] = ()) -> "ConfigSection":
+        """Derive the schema from a type."""
+        return cls(name=name, schema=msgspec.json.schema(type_), agent_fields=agent_fields)
+
+
+class PluginRegistrar(Protocol):
+    """Takes a plugin's declarations. Declaring one thing twice is an error."""
+
+    def key(self, key: StateKey[Any, Any], *, retain_on_uninstall: bool = False) -> None:
+        """Declare a state key."""
+        ...
+
+    def profile_key(self, key: ProfileKey[Any]) -> None:
+        """Declare a profile key."""
+        ...
+
+    def hook(self, phase: Phase, hook: PhaseHook) -> None:
+        """Run a pure hook in a phase; the tool gate takes gates and policies instead."""
+        ...
+
+    def observer(self, phase: Phase, observer: PhaseObserver) -> None:
+        """Run an observer after a phase."""
+        ...
+
+    def gate(self, gate: ToolGate) -> None:
+        """Ask this gate about every tool call."""
+        ...
+
+    def policy(self, policy: ToolPolicy) -> None:
+        """Ask this policy about every tool call."""
+        ...
+
+    def action(self, spec: ScheduledActionSpec[P], handler: ActionHandler) -> None:
+        """Handle one kind of scheduled action."""
+        ...
+
+    def effect(self, spec: EffectSpec[P], handler: EffectHandler) -> None:
+        """Handle one kind of effect."""
+        ...
+
+    def tool(self, tool: Tool) -> None:
+        """Offer a tool to agents that use this plugin."""
+        ...
+
+    def transform(self, transform: RequestTransform) -> None:
+        """Rewrite requests."""
+        ...
+
+    def screen_messages(self, screen: MessageScreen) -> None:
+        """Look at messages before they enter the transcript."""
+        ...
+
+    def screen_results(self, screen: ValueScreen) -> None:
+        """Look at what tools give back before it is kept."""
+        ...
+
+    def screen_answers(self, screen: AnswerScreen, stream: StreamScreen | None = None) -> None:
+        """Look at what models say before it is kept or shown.
+
+        Nothing is shown before the answer is whole, unless `stream` of every screen can look at it
+        while it comes.
+        """
+        ...
+
+    def instrument(self, maker: InstrumentMaker) -> None:
+        """Watch runs that begin with this agent."""
+        ...
+
+
+class PluginHost(Protocol):
+    """What a plugin may use that lives as long as its runtime."""
+
+    def renew(self) -> None:
+        """Have every agent resolved again, because what the plugin registers has changed.
+
+        Runs that have begun keep what they began with.
+
+        Raises:
+            InvalidSpec: Some agent could not be resolved with it; all stays as it was.
+        """
+        ...
+
+
+class Plugin:
+    """Something that extends a run. Subclass it and override what you need.
+
+    `register` is called once per resolved agent and must be repeatable. Built-in extensions use
+    exactly this interface.
+    """
+
+    name: str = ""
+
+    def register(self, registrar: PluginRegistrar) -> None:
+        """Declare keys, hooks, gates, tools and handlers."""
+
+    def config_sections(self) -> Sequence[ConfigSection]:
+        """Name the config sections that this plugin reads."""
+        return ()
+
+    def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Any:
+        """Check and compile the agent's configuration; hooks find it in `context.prepared`.
+
+        Called once whenever the agent is resolved, with every tool that it has. What is wrong
+        with the configuration is raised as `InvalidPluginConfig`: the agent is refused then.
+        """
+        return None
+
+    def oddities(self, agent: AgentSpec) -> Sequence[str]:
+        """Say what is odd about the agent's configuration but no error; it is logged."""
+        return ()
+
+    async def open(self, host: PluginHost) -> None:
+        """Begin what lives as long as the runtime, such as connections. Must not wait for long."""
+
+    async def close(self) -> None:
+        """End it; also called after an `open` that failed."""
+
+    def activate(self, run: RunIdentity, agent: AgentSpec) -> Any:
+        """Return this plugin's own object for one run; hooks find it in `context.own`."""
+        return None
+
+    def on_activate(self, agent: AgentSpec) -> StateCommand | None:
+        """Return the state to write when a run, or an agent after a handoff, begins."""
+        return None
+
+    def on_deactivate(self) -> StateCommand | None:
+        """Return the state to write when another agent takes over."""
+        return None

@@ -1,0 +1,41 @@
+"""How long things take: the figures, and the port to what counts them."""
+
+from typing import Protocol
+
+from awaken.contracts.identity import RunIdentity
+from awaken.contracts.record import Record
+from awaken.contracts.specs.agents import AgentSpec
+
+from .instruments import Instrument
+
+
+class Timing(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """How often something happened, how often it failed, and how long it took."""
+
+    count: int
+    errors: int
+    mean_ms: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+
+
+class Statistics(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """Timings by name."""
+
+    window_ms: int
+    agents: dict[str, Timing]
+    models: dict[str, Timing]
+    tools: dict[str, Timing]
+
+
+class StatisticsKeeper(Protocol):
+    """Counts the runs of one process; its memory is bounded."""
+
+    def instrument(self, run: RunIdentity, agent: AgentSpec) -> Instrument:
+        """Watch one run."""
+        ...
+
+    def snapshot(self) -> Statistics:
+        """Everything that is still in the window."""
+        ...

@@ -1,0 +1,1 @@
+"""Runs and threads as records, and the queries over them."""

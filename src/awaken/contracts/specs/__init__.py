@@ -1,0 +1,1 @@
+"""What is written about agents, skills and remote agents, as plain data."""

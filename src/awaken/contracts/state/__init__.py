@@ -1,0 +1,1 @@
+"""Typed state: keys, updates and scopes, context messages, the profile."""

@@ -1,0 +1,1 @@
+"""The ports of the store: commits, the mailbox, dispatches, the outbox, the bus."""

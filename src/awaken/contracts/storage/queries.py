@@ -1,0 +1,163 @@
+"""Listing: filters, limits and opaque cursors, the same for every store."""
+
+import base64
+import binascii
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+import msgspec
+
+from awaken.contracts.errors import CursorInvalid
+from awaken.contracts.identity import present
+from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.record import Record
+
+from .dispatch import DispatchStatus
+
+T = TypeVar("T")
+
+DEFAULT_LIMIT = 50
+LIMIT_MAX = 200
+PAGE_BYTES = 4 * 1024 * 1024
+"""How much the items of a page may take together; the rest is on the next one."""
+OFFSET_MAX = 2**53 - 1
+"""Beyond it nothing can be; cursors come back from outside."""
+
+
+class Order(StrEnum):
+    """Direction of a listing."""
+
+    ASC = "asc"
+    DESC = "desc"
+
+
+class VisibilityFilter(StrEnum):
+    """Which messages to list."""
+
+    ANY = "any"
+    EXTERNAL = "external"
+    INTERNAL = "internal"
+
+
+class _Listing(Record, frozen=True, kw_only=True):
+    offset: int = 0
+    limit: int = DEFAULT_LIMIT
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "limit", min(max(self.limit, 1), LIMIT_MAX))
+        msgspec.structs.force_setattr(self, "offset", min(max(self.offset, 0), OFFSET_MAX))
+
+
+class MessageQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="messages"):
+    """Messages of one thread; `after` and `before` exclude the sequence number they name."""
+
+    after: int | None = None
+    before: int | None = None
+    order: Order = Order.ASC
+    visibility: VisibilityFilter = VisibilityFilter.ANY
+    run_id: str | None = None
+
+
+class ThreadQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="threads"):
+    """Threads by tenant, owner or parent; `roots_only` keeps those without a parent."""
+
+    tenant_id: str | None = None
+    resource_id: str | None = None
+    parent_id: str | None = None
+    roots_only: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("tenant_id", "resource_id", "parent_id"):
+            msgspec.structs.force_setattr(self, name, present(getattr(self, name)))
+
+
+class RunQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="runs"):
+    """Runs by the tenant that owns their thread, by thread and status."""
+
+    tenant_id: str | None = None
+    thread_id: str | None = None
+    status: RunStatus | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        msgspec.structs.force_setattr(self, "tenant_id", present(self.tenant_id))
+
+
+class DispatchQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="dispatches"):
+    """Dispatches by thread, status and dedupe key."""
+
+    thread_id: str | None = None
+    status: DispatchStatus | None = None
+    dedupe_key: str | None = None
+    """Keys belong to a thread: without `thread_id` none fits."""
+
+
+AnyQuery = MessageQuery | ThreadQuery | RunQuery | DispatchQuery
+Q = TypeVar("Q", MessageQuery, ThreadQuery, RunQuery, DispatchQuery)
+
+
+class Page(Record, Generic[T], frozen=True, kw_only=True):
+    """One page of a listing, with cursors to its neighbours where they exist."""
+
+    items: tuple[T, ...]
+    total: int
+    next_cursor: str | None = None
+    prev_cursor: str | None = None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether another page follows."""
+        return self.next_cursor is not None
+
+
+class PageRoom:
+    """How much a page may still hold: its first item always, others as long as they fit in."""
+
+    __slots__ = ("_is_empty", "_left")
+
+    def __init__(self, limit: int = PAGE_BYTES) -> None:
+        self._left = limit
+        self._is_empty = True
+
+    def takes(self, size: int) -> bool:
+        """Whether the page takes the next item; after one that it does not, it is full."""
+        if size > self._left and not self._is_empty:
+            self._left = -1
+            return False
+        self._left -= size
+        self._is_empty = False
+        return True
+
+
+def page_of(items: tuple[T, ...], total: int, query: AnyQuery) -> Page[T]:
+    """Wrap the items found at the query's offset."""
+    end = query.offset + len(items)
+    return Page(
+        items=items,
+        total=total,
+        next_cursor=_cursor(query, end) if end < total else None,
+        prev_cursor=_cursor(query, max(query.offset - query.limit, 0)) if query.offset else None,
+    )
+
+
+def at_cursor(query: Q, cursor: str) -> Q:
+    """Return the query moved to the cursor's page.
+
+    Raises:
+        CursorInvalid: The cursor is malformed or was made for other filters.
+    """
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        data = base64.b64decode(padded.encode(), altchars=b"-_", validate=True)
+        made_for = msgspec.json.decode(data, type=AnyQuery)
+    except (ValueError, binascii.Error, msgspec.MsgspecError, RecursionError) as error:
+        raise CursorInvalid(problem="it is malformed") from error
+    if msgspec.structs.replace(query, offset=made_for.offset) != made_for:
+        raise CursorInvalid(problem="it belongs to a query with other filters")
+    return msgspec.structs.replace(query, offset=made_for.offset)
+
+
+def _cursor(query: AnyQuery, offset: int) -> str:
+    token = msgspec.json.encode(msgspec.structs.replace(query, offset=offset))
+    return base64.urlsafe_b64encode(token).decode().rstrip("=")

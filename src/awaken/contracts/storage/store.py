@@ -1,0 +1,414 @@
+"""The durable storage ports, and `Commit`: the only durable write.
+
+A commit is applied whole or not at all, once per commit id, and only when the thread is still at
+the expected version. Its size is the size of the change, never of the thread.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, Protocol, runtime_checkable
+
+from awaken.contracts.errors import StorageError
+from awaken.contracts.events import AgentEvent, LoggedEvent
+from awaken.contracts.messages.content import ContentBlock
+from awaken.contracts.messages.message import Message, MessageRecord, ToolCall
+from awaken.contracts.record import Record
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.state.keys import StoredValue
+from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
+from awaken.contracts.tool_results import ToolResult
+from awaken.contracts.tools.tool import ToolEffect
+
+from .dispatch import Claim, Release, RunDispatch
+from .mailbox import MailboxStore
+from .queries import MessageQuery, Page, RunQuery, ThreadQuery
+
+
+class ToolRecordStatus(StrEnum):
+    """How far a journalled tool call got."""
+
+    STARTED = "started"
+    FINISHED = "finished"
+
+
+class ToolRecord(Record, frozen=True, kw_only=True):
+    """One tool call in the journal: the intent before it runs, the result after."""
+
+    run_id: str
+    call_id: str
+    step: int
+    tool_name: str
+    attempt: int = 1
+    arguments_hash: str = ""
+    effect: ToolEffect = ToolEffect.ONCE
+    status: ToolRecordStatus = ToolRecordStatus.STARTED
+    result: ToolResult | None = None
+    updates: tuple[tuple[str, str, Any], ...] = ()
+    """The call's state changes as (key, `update` or `clear`, JSON), so that a crash loses none."""
+    reads: tuple[str, ...] = ()
+    """The state keys that the call looked at."""
+
+
+NO_PAUSE_MAX = 1 << 53
+"""Pauses may be of any length, in milliseconds."""
+
+
+class OutboxEntry(Record, frozen=True, kw_only=True):
+    """A message to somebody else, sent only because this commit succeeded."""
+
+    entry_id: str
+    kind: str
+    payload: Any = None
+    attempts: int = 0
+    """How often it was tried in vain."""
+    due_at: int = 0
+    """Not to be tried before, by the store's clock; of one that was given up, when that was."""
+    error: str | None = None
+    """Why the latest attempt failed."""
+    is_dead: bool = False
+    """Whether it was given up; it is kept until somebody tries it again or it is purged."""
+
+
+class StreamCheckpoint(Record, frozen=True, kw_only=True):
+    """What a model has said in a turn that is not over; the run's next commit removes it."""
+
+    run_id: str
+    thread_id: str
+    step: int
+    message_id: str
+    model: str = ""
+    content: tuple[ContentBlock, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Calls whose arguments were complete."""
+    open_tool: str | None = None
+    """The tool whose arguments were still coming."""
+    updated_at: int = 0
+
+
+class Commit(Record, frozen=True, kw_only=True):
+    """One durable write to one thread."""
+
+    commit_id: str
+    thread_id: str
+    expected_version: int
+    committed_at: int
+    fencing_token: str | None = None
+    """The writer's claim on the thread. While somebody has one, nobody can write without it."""
+    claim: Claim | None = None
+    """Takes the thread under the fencing token; only when nobody has it."""
+    release: Release | None = None
+    """Ends the claim, and the dispatch that was executed under it."""
+    absorbed: tuple[str, ...] = ()
+    """Queued dispatches whose input the run has taken in; they are acked."""
+    enqueued: tuple[RunDispatch, ...] = ()
+    """Dispatches that are queued because of this commit."""
+    thread: Thread | None = None
+    """New lineage and metadata for the thread; only at its creation or by an edit."""
+    messages: tuple[Message, ...] = ()
+    run: RunRecord | None = None
+    state: dict[str, StoredValue | None] = {}
+    """Changed thread-scoped keys; None removes one."""
+    run_state: dict[str, StoredValue | None] = {}
+    """Changed run-scoped keys of `run`; None removes one."""
+    tool_records: tuple[ToolRecord, ...] = ()
+    tickets: tuple[Ticket, ...] = ()
+    events: tuple[AgentEvent, ...] = ()
+    """They belong to `run`; without one, to the thread's open run."""
+    outbox: tuple[OutboxEntry, ...] = ()
+    """One that is there already is left as it is."""
+
+
+class CommitReceipt(Record, frozen=True, kw_only=True):
+    """What a commit did: the thread's new version, message count and last event sequence."""
+
+    commit_id: str
+    version: int
+    message_count: int
+    event_seq: int
+
+
+class Checkout(Record, frozen=True, kw_only=True):
+    """A consistent view of a thread, from which a run starts or goes on."""
+
+    thread: Thread
+    messages: Sequence[Message] = ()
+    """The whole transcript; a store need not copy it, as long as it never changes."""
+    state: dict[str, StoredValue] = {}
+    latest_run: RunRecord | None = None
+    open_run: RunRecord | None = None
+    run_state: dict[str, StoredValue] = {}
+    """Run-scoped keys of the open run."""
+    tickets: tuple[Ticket, ...] = ()
+    """Open and decided tickets of the open run."""
+    cancel_cause: str | None = None
+    """The open run has to be cancelled; without one, what is executed under the claim."""
+
+
+class DeleteStrategy(StrEnum):
+    """What happens to the children of a deleted thread."""
+
+    REJECT = "reject"
+    DETACH = "detach"
+    CASCADE = "cascade"
+
+
+class CancelWanted(StorageError):
+    """The run's cancel was acknowledged, so it cannot end otherwise; nothing was written."""
+
+    code = "cancel_wanted"
+    template = "Run '{run_id}' has to end as cancelled ({cause})."
+    run_id: str
+    cause: str
+
+
+class DecidedMeanwhile(StorageError):
+    """A message came instead of a decision, which was taken meanwhile; nothing was written."""
+
+    code = "decided_meanwhile"
+    retryable = True
+    template = "Ticket '{ticket_id}' was decided meanwhile; look at the thread again."
+    ticket_id: str
+
+
+class CommitStore(Protocol):
+    """Applies commits and hands out consistent views."""
+
+    async def checkout(self, thread_id: str) -> Checkout | None:
+        """Read everything a run needs in one consistent view; None for an unknown thread."""
+        ...
+
+    async def commit(self, commit: Commit) -> CommitReceipt:
+        """Apply a commit whole, or raise and change nothing.
+
+        A task cancelled while it waits here leaves the commit applied or absent, never half;
+        `find_commit` tells which.
+
+        Raises:
+            VersionConflict: The thread is not at the expected version.
+            DecidedMeanwhile: A message would take the place of a decision that was taken.
+            IdempotencyConflict: The commit id was used for other contents.
+            LeaseLost: The fencing token is stale.
+            ThreadClaimed: Somebody else has a claim on the thread.
+            InvalidTranscript: A tool call would not have exactly one result.
+            InvalidRecord: An id is blank, used twice or of another thread; a parent is missing;
+                the waiting state does not fit; an ended run would leave a ticket open.
+            IllegalTransition: A run or a ticket would make an illegal move.
+            AlreadyDecided: A ticket would get another decision.
+            CancelWanted: The run would end otherwise, although its cancel was acknowledged.
+            ThreadBusy: Another run of the thread has not ended.
+            InvalidResume: A new run has the id of input that was sent to another thread.
+            UnknownThread: A tenant's new run, dispatch or edit is for a thread that is not its own.
+            CommitUnknown: The outcome could not be learned.
+        """
+        ...
+
+    async def find_commit(self, commit_id: str, thread_id: str) -> CommitReceipt | None:
+        """Return the receipt of an applied commit, or None if it was never applied."""
+        ...
+
+    async def save_checkpoint(
+        self, checkpoint: StreamCheckpoint, fencing_token: str | None = None
+    ) -> None:
+        """Keep what was streamed so far, instead of the run's checkpoint before.
+
+        Raises:
+            LeaseLost: The fencing token is stale.
+        """
+        ...
+
+    async def find_checkpoint(self, run_id: str) -> StreamCheckpoint | None:
+        """Return the checkpoint of a turn that was not finished, or None."""
+        ...
+
+    async def list_tool_records(self, run_id: str) -> tuple[ToolRecord, ...]:
+        """Return the newest journal entry of each call of a run, in the order they first came.
+
+        A call is known by its step and its id: some models use the same ids in every step.
+        """
+        ...
+
+
+class ThreadStore(Protocol):
+    """Threads and their messages."""
+
+    async def load_thread(self, thread_id: str) -> Thread | None:
+        """Return a thread, or None."""
+        ...
+
+    async def save_thread(self, thread: Thread) -> Thread:
+        """Create a thread, or change its lineage and metadata; pointers and version stay.
+
+        Raises:
+            UnknownThread: The thread exists, and is not of the tenant that is named.
+            InvalidRecord: The parent is missing, or the lineage would form a cycle.
+        """
+        ...
+
+    async def delete_thread(
+        self, thread_id: str, strategy: DeleteStrategy = DeleteStrategy.DETACH
+    ) -> None:
+        """Delete a thread and everything of it, but not what its commits have promised to others.
+
+        Orders in its outbox that were not given up are still sent.
+
+        Raises:
+            RecordNotFound: There is no such thread.
+            InvalidRecord: It has children and the strategy is `reject`.
+        """
+        ...
+
+    async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
+        """List threads, most recently updated first, ties by id."""
+        ...
+
+    async def list_messages(self, thread_id: str, query: MessageQuery) -> Page[MessageRecord]:
+        """List a thread's messages; an unknown thread has none."""
+        ...
+
+
+class RunStore(Protocol):
+    """Run records and their tickets."""
+
+    async def load_run(self, run_id: str) -> RunRecord | None:
+        """Return a run, or None."""
+        ...
+
+    async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
+        """List runs by creation time, ties by id."""
+        ...
+
+    async def find_ticket(self, ticket_id: str) -> Ticket | None:
+        """Return a ticket, or None."""
+        ...
+
+    async def list_tickets(
+        self, thread_id: str | None = None, *, tenant_id: str | None = None
+    ) -> tuple[Ticket, ...]:
+        """Return the open tickets, oldest first, ties by id; of a tenant, those on its threads."""
+        ...
+
+    async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
+        """Return all tickets of a run, also decided and closed ones, oldest first, ties by id."""
+        ...
+
+    async def decide(
+        self,
+        thread_id: str,
+        run_id: str,
+        decisions: Sequence[tuple[str, ToolCallResume]],
+        then: RunDispatch | None = None,
+    ) -> RunDispatch | None:
+        """Write decisions to tickets of an open run, all or none, and queue what follows from them.
+
+        This is where a ticket is decided: once, whoever has the thread and whoever asks. A run
+        that executes meanwhile finds its tickets decided here. Decisions that were taken before,
+        under the same id, change nothing; when all were, nothing is queued.
+
+        Returns `then` as it was queued; None when it was not.
+
+        Raises:
+            UnknownTicket: A ticket is not one of the run's.
+            AlreadyDecided: A ticket was decided otherwise or closed, or its run is to be cancelled.
+        """
+        ...
+
+
+class EventStore(Protocol):
+    """The canonical event log."""
+
+    async def list_events(
+        self, thread_id: str, *, after: int = 0, limit: int = 1000
+    ) -> tuple[LoggedEvent, ...]:
+        """Return the events after a sequence number, in order; 0 begins with the oldest kept.
+
+        Raises:
+            CursorExpired: Events after that number were purged.
+        """
+        ...
+
+    async def list_outbox(
+        self, *, limit: int = 100, pause_max_ms: int = NO_PAUSE_MAX
+    ) -> tuple[OutboxEntry, ...]:
+        """Return what is due to be sent, in the order it was committed.
+
+        What is said to be due later than after the longest pause is due as well: the clock was set
+        back since it was tried.
+        """
+        ...
+
+    async def list_dead_outbox(
+        self, thread_id: str | None = None, *, limit: int = 100
+    ) -> tuple[OutboxEntry, ...]:
+        """Return what was given up, of one thread or of all, in the order it was committed."""
+        ...
+
+    async def save_outbox(self, entry: OutboxEntry) -> bool:
+        """Keep what became of an attempt; False when the entry is not there any more."""
+        ...
+
+    async def delete_outbox(self, entry_ids: Sequence[str]) -> None:
+        """Forget entries that were sent; unknown ones are ignored."""
+        ...
+
+
+class Store(CommitStore, ThreadStore, RunStore, EventStore, MailboxStore, Protocol):
+    """Everything durable behind one name; `name` appears in errors and health reports."""
+
+    name: str
+    is_shared: bool
+    """Whether other processes, or this one after a restart, can see what it holds."""
+
+    async def open(self) -> None:
+        """Make the store ready; calling it twice is harmless."""
+        ...
+
+    async def close(self) -> None:
+        """Release what the store holds."""
+        ...
+
+    async def check_writable(self) -> None:
+        """Write one small row and make it durable; nothing is done shortly after a commit.
+
+        Raises:
+            StorageError: The store is away, full, or lets nobody write.
+        """
+        ...
+
+
+class StoreCheck(Record, frozen=True, kw_only=True):
+    """What a look at everything in a store has found."""
+
+    store: str
+    schema_version: int
+    records: dict[str, int]
+    """How many records of each kind could be read."""
+    problems: tuple[str, ...]
+    """Every damaged record by its name; empty means that the store is sound."""
+
+
+@runtime_checkable
+class CheckableStore(Protocol):
+    """A store that operators can ask about its schema and its health, before it is opened."""
+
+    async def schema_versions(self) -> tuple[int, int]:
+        """The schema that the store has, and the newest that this version knows; 0 is none.
+
+        Changes nothing and makes nothing.
+
+        Raises:
+            StoreUnavailable: The store cannot be reached, or does not exist.
+            StoreCorrupt: It is no store at all.
+        """
+        ...
+
+    async def check(self) -> StoreCheck:
+        """Read every record and verify its checksum; damage is named and does not stop the look.
+
+        Changes nothing. The schema must be one that this version knows.
+
+        Raises:
+            StoreUnavailable: The store cannot be reached, or does not exist.
+            StoreCorrupt: It is damaged so badly that nothing in it can be listed.
+        """
+        ...

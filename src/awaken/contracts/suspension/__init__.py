@@ -1,0 +1,1 @@
+"""Suspended calls: tickets, permissions, what a decision means, remembered answers."""

@@ -1,0 +1,1 @@
+"""Tools: the port, what a call sees, what it can set going, tools of a session."""

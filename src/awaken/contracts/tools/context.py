@@ -1,0 +1,338 @@
+"""What a running tool can see and do.
+
+A context belongs to one call. It records which state keys the call read and wrote, so that the
+runtime can tell whether calls that ran side by side disturbed each other.
+"""
+
+import copy
+from enum import StrEnum
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from awaken.contracts.errors import UsageError
+from awaken.contracts.events import (
+    ActivityDelta,
+    ActivitySnapshot,
+    AgentEvent,
+    ToolCallStreamDelta,
+)
+from awaken.contracts.identity import RunIdentity
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.record import Record, always
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.state.keys import (
+    EMPTY_COMMAND,
+    Clear,
+    EffectSpec,
+    MutationBatch,
+    ScheduledActionSpec,
+    Snapshot,
+    StateCommand,
+    StateKey,
+    StateOp,
+    Update,
+)
+from awaken.contracts.state.profile import ProfileAccess
+from awaken.contracts.suspension.tickets import (
+    Asks,
+    PendingToolCall,
+    ResumeMode,
+    SuspendTicket,
+    Suspension,
+    ToolCallResume,
+)
+from awaken.contracts.tasks import TaskFate, TaskInfo, TaskRecord
+
+from .sub_runs import SubRuns, TaskFunction
+
+V = TypeVar("V")
+U = TypeVar("U")
+P = TypeVar("P")
+
+PROGRESS_ACTIVITY = "tool-call-progress"
+
+
+class ProgressStatus(StrEnum):
+    """How far a call is."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class ToolCallProgress(Record, frozen=True, kw_only=True):
+    """A progress report; clients draw a tree from the node ids."""
+
+    schema: str = always("tool-call-progress.v1")
+    node_id: str
+    call_id: str
+    tool_name: str
+    status: ProgressStatus
+    progress: float | None = None
+    loaded: int | None = None
+    total: int | None = None
+    message: str | None = None
+    parent_node_id: str
+    parent_call_id: str | None = None
+    run_id: str
+    parent_run_id: str | None = None
+    thread_id: str
+
+
+class ToolState:
+    """Typed state as one tool call sees it: a frozen snapshot plus its own updates."""
+
+    __slots__ = ("ops", "reads", "snapshot")
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.ops: list[StateOp] = []
+        self.reads: set[str] = set()
+
+    def get(self, key: StateKey[V, Any]) -> V:
+        """Return the key's value with this call's own updates applied.
+
+        Mutable values are copied, so that changing one changes nobody else's.
+        """
+        own = [op for op in self.ops if op.key is key]
+        if not own or not (type(own[0]) is Clear or key.apply is None):
+            self.reads.add(key.name)
+        value = _private(self.snapshot.get(key))
+        for op in own:
+            if isinstance(op, Update):
+                value = key.applied(value, op.update)
+            else:
+                value = _private(key.default)
+        return value
+
+    def update(self, key: StateKey[V, U], update: U) -> None:
+        """Add an update; it is applied when the call's result is committed."""
+        self.ops.append(Update(key=key, update=update))
+
+    def set(self, key: StateKey[V, V], value: V) -> None:
+        """Replace the value of a key that has no `apply` of its own.
+
+        Raises:
+            UsageError: The key has an `apply`; use `update`.
+        """
+        if key.apply is not None:
+            message = f"State key '{key.name}' is changed by update(), not set()."
+            raise UsageError(message)
+        self.ops.append(Update(key=key, update=value))
+
+    def clear(self, key: StateKey[V, U]) -> None:
+        """Remove the key's value."""
+        self.ops.append(Clear(key=key))
+
+
+class ToolChannel(Protocol):
+    """The way from a running tool back to its run."""
+
+    def emit(self, event: AgentEvent) -> None:
+        """Show a live event to whoever watches the run."""
+        ...
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the run was cancelled."""
+        ...
+
+    @property
+    def sub_runs(self) -> SubRuns:
+        """What the call can set going."""
+        ...
+
+
+class ToolContext:
+    """Everything a tool may use, injected where a parameter is annotated with this class."""
+
+    __slots__ = (
+        "_channel", "_command", "agent", "call_id", "idempotency_key", "prepared", "profile",
+        "resume", "run", "state", "suspension_id", "suspension_reason", "tool_name",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        run: RunIdentity,
+        agent: AgentSpec,
+        call: ToolCall,
+        snapshot: Snapshot | None = None,
+        idempotency_key: str = "",
+        channel: ToolChannel | None = None,
+    ) -> None:
+        self.run = run
+        self.agent = agent
+        self.call_id = call.id
+        self.tool_name = call.name
+        self.idempotency_key = idempotency_key
+        self.state = ToolState(snapshot or Snapshot(0, {}))
+        self.profile: ProfileAccess | None = None
+        """Values shared between threads and agents."""
+        self.prepared: Any = None
+        """What the plugin that offers the tool has prepared for the agent."""
+        self.resume: ToolCallResume | None = None
+        """The decision, when the call was suspended and goes on."""
+        self.suspension_id: str | None = None
+        self.suspension_reason: str | None = None
+        self._channel = channel
+        self._command = EMPTY_COMMAND
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run was cancelled; for code that cannot await."""
+        return self._channel is not None and self._channel.is_cancelled
+
+    @property
+    def sub_runs(self) -> SubRuns:
+        """Delegates, background tasks and messages to other agents.
+
+        Raises:
+            UsageError: The context belongs to no run.
+        """
+        if self._channel is None:
+            message = f"Tool '{self.tool_name}' is not called by a run; nothing can be started."
+            raise UsageError(message)
+        return self._channel.sub_runs
+
+    async def spawn(
+        self,
+        work: TaskFunction,
+        *,
+        name: str | None = None,
+        description: str = "",
+        fate: TaskFate = TaskFate.CASCADE,
+        timeout_ms: int | None = None,
+    ) -> TaskRecord:
+        """Start a function as a background task; its end is told to this thread, once.
+
+        Raises:
+            TaskError: It may not be started; nothing was.
+        """
+        task = TaskInfo(name=name, description=description, fate=TaskFate(fate))
+        return await self.sub_runs.spawn(work, task, timeout_ms=timeout_ms)
+
+    @property
+    def command(self) -> StateCommand:
+        """The state command of this call so far."""
+        if not self.state.ops:
+            return self._command
+        return StateCommand(
+            patch=MutationBatch(ops=tuple(self.state.ops)),
+            actions=self._command.actions,
+            effects=self._command.effects,
+        )
+
+    def schedule(self, spec: ScheduledActionSpec[P], payload: P) -> None:
+        """Schedule an action; it is queued when the call's result is committed."""
+        self._command = self._command.schedule(spec, payload)
+
+    def emit_effect(self, spec: EffectSpec[P], payload: P) -> None:
+        """Ask for an effect after the call's result is committed."""
+        self._command = self._command.emit(spec, payload)
+
+    def suspend(  # noqa: PLR0913 - what people write in one call
+        self,
+        message: str = "",
+        *,
+        action: str = "",
+        parameters: Any = None,
+        mode: ResumeMode = ResumeMode.PASS_DECISION_TO_TOOL,
+        response_schema: dict[str, Any] | None = None,
+        suspension_id: str = "",
+        asks: Asks | None = None,
+    ) -> SuspendTicket:
+        """Return a ticket; `return ctx.suspend(...)` from a tool suspends the call.
+
+        `asks` says how an answer is read: as a permission, as data, or as either of them.
+        """
+        return SuspendTicket(
+            suspension=Suspension(
+                id=suspension_id,
+                action=action or f"tool:{self.tool_name}",
+                message=message,
+                parameters=parameters,
+                response_schema=response_schema,
+            ),
+            pending=PendingToolCall(id=self.call_id, name=self.tool_name, arguments=parameters),
+            resume_mode=mode,
+            asks=None if asks is None else Asks(asks),
+        )
+
+    def report_activity(self, activity_type: str, content: Any) -> None:
+        """Show what the tool is doing, replacing what it showed before."""
+        if self._channel is not None:
+            self._channel.emit(
+                ActivitySnapshot(
+                    message_id=self.call_id,
+                    activity_type=activity_type,
+                    content=content,
+                    replace=True,
+                )
+            )
+
+    def report_activity_delta(self, activity_type: str, patch: Any) -> None:
+        """Show a change of what the tool is doing."""
+        if self._channel is not None:
+            patches = patch if isinstance(patch, list) else [patch]
+            self._channel.emit(
+                ActivityDelta(message_id=self.call_id, activity_type=activity_type, patch=patches)
+            )
+
+    def progress(
+        self,
+        status: ProgressStatus | str = ProgressStatus.RUNNING,
+        message: str | None = None,
+        progress: float | None = None,
+        *,
+        loaded: int | None = None,
+        total: int | None = None,
+    ) -> None:
+        """Report progress; `progress` is a fraction from 0 to 1."""
+        if self._channel is None:
+            return
+        parent_call = self.run.parent_tool_call_id
+        report = ToolCallProgress(
+            node_id=f"tool_call:{self.call_id}",
+            call_id=self.call_id,
+            tool_name=self.tool_name,
+            status=ProgressStatus(status),
+            progress=progress,
+            loaded=loaded,
+            total=total,
+            message=message,
+            parent_node_id=f"tool_call:{parent_call}" if parent_call else f"run:{self.run.run_id}",
+            parent_call_id=parent_call,
+            run_id=self.run.run_id,
+            parent_run_id=self.run.parent_run_id,
+            thread_id=self.run.thread_id,
+        )
+        self.report_activity(PROGRESS_ACTIVITY, msgspec.to_builtins(report))
+
+    def emit_output(self, delta: str) -> None:
+        """Stream a piece of the tool's output while it runs."""
+        if self._channel is not None:
+            self._channel.emit(
+                ToolCallStreamDelta(id=self.call_id, name=self.tool_name, delta=delta)
+            )
+
+
+_SCALARS = (int, str, float, bool, bytes, type(None))
+
+
+def _private(value: V) -> V:
+    return value if _is_immutable(value) else copy.deepcopy(value)
+
+
+def _is_immutable(value: object) -> bool:
+    """Whether a value can be shared: neither it nor anything inside it can be changed."""
+    if isinstance(value, _SCALARS):
+        return True
+    if isinstance(value, tuple | frozenset):
+        return all(map(_is_immutable, value))
+    if isinstance(value, msgspec.Struct) and value.__struct_config__.frozen:
+        return all(_is_immutable(getattr(value, name)) for name in value.__struct_fields__)
+    return False

@@ -1,0 +1,181 @@
+"""Tools: what can be called, what comes back, and what went wrong."""
+
+from collections.abc import Awaitable
+from enum import StrEnum
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import msgspec
+
+from awaken.contracts.errors import RunError
+from awaken.contracts.record import Record
+from awaken.contracts.state.keys import EMPTY_COMMAND, StateCommand
+from awaken.contracts.tool_results import ToolResult
+
+from .context import ToolContext
+
+
+class ToolEffect(StrEnum):
+    """What running the tool does to the world; decides what a crash or a conflict may re-run."""
+
+    NONE = "none"
+    """A pure read: no intent is written, it may run any number of times."""
+    IDEMPOTENT = "idempotent"
+    """May run again with the same idempotency key."""
+    ONCE = "once"
+    """Never run twice; after a crash its outcome is unknown unless `reconcile` tells."""
+
+
+class ToolKind(StrEnum):
+    """What a tool does, for policies."""
+
+    EXECUTE = "execute"
+    READ = "read"
+    EDIT = "edit"
+    SEARCH = "search"
+    OTHER = "other"
+
+
+UNKNOWN_TOOL = "unknown"
+"""What measurements call tools that are not registered: their names would be without number."""
+
+EMPTY_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+class ToolDescriptor(Record, frozen=True, kw_only=True):
+    """What the model is told about a tool, and how the runtime treats it.
+
+    Tools are routed by `id`. `metadata`, `effect` and the limits are never shown to the model.
+    """
+
+    id: str
+    name: str = ""
+    description: str = ""
+    parameters: dict[str, Any] = msgspec.field(default_factory=lambda: EMPTY_PARAMETERS)
+    category: str | None = None
+    kind: ToolKind | None = None
+    effect: ToolEffect = ToolEffect.ONCE
+    timeout_ms: int | None = None
+    output_limit: int | None = None
+    """Characters of output kept; longer output is cut with a marker."""
+    concurrency: int | None = None
+    """How many calls of this tool may run at once in one runtime."""
+    metadata: dict[str, Any] = {}
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the tool may be run again for the same call."""
+        return self.effect is not ToolEffect.ONCE
+
+
+class ToolOutput(Record, frozen=True, kw_only=True):
+    """A result together with the state command of the call."""
+
+    result: ToolResult
+    command: StateCommand = EMPTY_COMMAND
+
+
+class ToolError(RunError):
+    """A tool call failed; becomes an error result, never ends the run."""
+
+    code = "tool_error"
+    prefix: ClassVar[str] = "Execution failed: "
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"{self.prefix}{text}")
+
+
+class InvalidArguments(ToolError):
+    """The arguments do not fit the tool; its code was not reached."""
+
+    code = "invalid_arguments"
+    prefix = "Invalid arguments: "
+
+
+class ExecutionFailed(ToolError):
+    """The tool's own code failed."""
+
+    code = "execution_failed"
+
+
+class ToolDenied(ToolError):
+    """Policy refused the call."""
+
+    code = "tool_denied"
+    prefix = "Denied: "
+
+
+class ToolNotFound(ToolError):
+    """No tool of that id is available to the agent."""
+
+    code = "tool_not_found"
+    prefix = "Not found: "
+
+
+class ToolInternalError(ToolError):
+    """The tool is broken, for example its schema."""
+
+    code = "tool_internal_error"
+    prefix = "Internal error: "
+
+
+class ToolTimeout(ToolError):
+    """The tool did not finish in time; whatever it returns later is ignored."""
+
+    code = "tool_timeout"
+    prefix = "Timed out: "
+
+
+@runtime_checkable
+class Tool(Protocol):
+    """Something a model can call.
+
+    `execute` may run concurrently with itself. It should let `asyncio.CancelledError` pass; a
+    tool that does not is abandoned after a grace and its late result is dropped.
+    """
+
+    @property
+    def descriptor(self) -> ToolDescriptor:
+        """What the tool is; the same object every time."""
+        ...
+
+    def validate(self, arguments: Any) -> Any:
+        """Return the arguments in the form that `execute` takes.
+
+        Raises:
+            InvalidArguments: They do not fit.
+        """
+        ...
+
+    def execute(self, arguments: Any, context: ToolContext) -> Awaitable[ToolOutput]:
+        """Run one call with validated arguments."""
+        ...
+
+
+@runtime_checkable
+class Reconcilable(Protocol):
+    """A `once` tool that can find out what a lost call did."""
+
+    def reconcile(self, arguments: Any, context: ToolContext) -> Awaitable[ToolOutput | None]:
+        """Return the lost call's output, or None when it never took effect."""
+        ...
+
+
+_KIND_WORDS: tuple[tuple[ToolKind, str], ...] = (
+    (ToolKind.EDIT, "edit write patch replace create delete remove move rename"),
+    (ToolKind.SEARCH, "search grep find rg"),
+    (ToolKind.READ, "read cat view open list ls glob fetch http curl"),
+    (ToolKind.EXECUTE, "bash shell exec run command terminal"),
+)
+
+
+def inferred_kind(tool_name: str) -> ToolKind:
+    """Guess a kind from the words of a name; a declared kind is always better."""
+    words = set("".join(c if c.isalnum() else " " for c in _spaced(tool_name)).lower().split())
+    for kind, known in _KIND_WORDS:
+        if words.intersection(known.split()):
+            return kind
+    return ToolKind.OTHER
+
+
+def _spaced(name: str) -> str:
+    return "".join(f" {c}" if c.isupper() else c for c in name)

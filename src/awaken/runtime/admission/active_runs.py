@@ -1,0 +1,224 @@
+"""The runs that execute in this process: at most one per thread."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+from awaken.contracts.errors import ThreadBusy
+from awaken.contracts.runs.records import AmbiguousId, RunResult
+from awaken.contracts.tracing import CURRENT_RUN
+from awaken.runtime.journal.leases import Lease
+from awaken.runtime.primitives.latch import Latch
+from awaken.runtime.run import Run
+
+
+class ActiveRun:
+    """A thread's slot, and the run in it once it is admitted."""
+
+    __slots__ = (
+        "_early_cause",
+        "_has_early_input",
+        "_is_stopping",
+        "_outcome",
+        "admission",
+        "is_brief",
+        "lease",
+        "released",
+        "run",
+        "started_by",
+        "task",
+        "thread_id",
+    )
+
+    def __init__(self, thread_id: str, *, is_brief: bool = False) -> None:
+        self.thread_id = thread_id
+        self.is_brief = is_brief
+        """Whether it only writes down what wakes nobody, and is over at once."""
+        self.run: Run | None = None
+        self.started_by = CURRENT_RUN.get()
+        """The run whose code asked for this one."""
+        self.task: asyncio.Task[RunResult] | None = None
+        """The run's own task; absent when it executes in its caller's."""
+        self._outcome: asyncio.Future[RunResult] | None = None
+        self.released = Latch()
+        self.admission: Latch | None = None
+        """Set when a run is admitted or refused; absent as long as nothing waits for that."""
+        self._early_cause: str | None = None
+        self._has_early_input = False
+        self._is_stopping = False
+        self.lease: Lease | None = None
+        """What the run holds on its thread; None when nobody else could see it."""
+
+    @property
+    def run_id(self) -> str:
+        """The run's id, or an empty text while it is being admitted."""
+        return self.run.identity.run_id if self.run is not None else ""
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the run stops here without an outcome, because others go on with it."""
+        is_stopped = self.run is not None and self.run.stopped_by is not None
+        return is_stopped and self.lease is not None and self.lease.claim is None
+
+    def admit(self, run: Run, lease: Lease | None) -> None:
+        """Put a run into the slot; it is stopped at once if somebody asked for that before."""
+        self.run = run
+        self.lease = run.journal.lease = lease
+        run.has_input = run.has_input or self._has_early_input
+        if self._early_cause is not None:
+            run.token.cancel(self._early_cause)
+        elif self._is_stopping:
+            self.stop()
+        if self.admission is not None:
+            self.admission.set()
+
+    async def know_run(self) -> str:
+        """Wait until a run is admitted or refused, and return the id of the one in the slot."""
+        if self.run is None and not self.released.is_set():
+            self.admission = self.admission or Latch()
+            await self.admission.wait()
+        return self.run_id
+
+    def outcome(self) -> "asyncio.Future[RunResult]":
+        """What the run comes to, for somebody else to wait for."""
+        if self.task is not None:
+            return self.task
+        if self._outcome is None:
+            self._outcome = asyncio.get_running_loop().create_future()
+        return self._outcome
+
+    async def result(self) -> RunResult:
+        """Wait for what the run comes to; its thread is free when this returns or raises."""
+        outcome = self.outcome()
+        try:
+            return await asyncio.shield(outcome)
+        finally:
+            # A run that is over leaves its slot in the next turn of the loop.
+            if outcome.done():
+                await self.released.wait()
+
+    def end(self, outcome: RunResult | BaseException) -> None:
+        """Tell those who wait what the run came to."""
+        if self._outcome is None or self._outcome.done():
+            return
+        if isinstance(outcome, RunResult):
+            self._outcome.set_result(outcome)
+        elif isinstance(outcome, Exception):
+            self._outcome.set_exception(outcome)
+        else:
+            self._outcome.cancel()
+
+    def cancel(self, cause: str) -> bool:
+        """Cancel what is in the slot; False when its end is decided otherwise."""
+        if self.run is None:
+            self._early_cause = self._early_cause or cause
+            return True
+        token = self.run.token
+        return token.cancel(cause) or token.is_cancelled
+
+    def stop(self) -> None:
+        """Stop because this process does: with a lease others go on, else the run is cancelled.
+
+        A run whose end is decided already is left to write it.
+        """
+        self._is_stopping = True
+        if self.run is None or self.run.token.is_sealed:
+            return
+        if self.lease is not None:
+            self.run.hand_over()
+        else:
+            self.run.token.cancel("shutdown")
+
+    def lease_lost(self) -> None:
+        """Stop the run at once: somebody else has its thread, and nothing more is written."""
+        if self.run is not None:
+            self.run.lose_lease()
+
+    def look_for_input(self) -> None:
+        """Let the run take queued input in at its next step boundary."""
+        if self.run is None:
+            self._has_early_input = True
+            return
+        self.run.has_input = True
+        self.run.inbox.bell.ring()
+
+
+class ActiveRuns:
+    """Slots by thread and by run. A slot is taken before anything is loaded."""
+
+    __slots__ = ("_by_run", "_by_thread", "watchers")
+
+    def __init__(self) -> None:
+        self._by_thread: dict[str, ActiveRun] = {}
+        self._by_run: dict[str, ActiveRun] = {}
+        self.watchers: dict[str, set[Callable[[], None]]] = {}
+        """Whom to call when a run of a thread is admitted, by thread."""
+
+    async def brief_over(self, thread_id: str) -> None:
+        """Wait until the thread's slot is not held by a run that is over at once."""
+        while (holder := self._by_thread.get(thread_id)) is not None and holder.is_brief:
+            await holder.released.wait()
+
+    def reserve(self, thread_id: str, *, is_brief: bool = False) -> ActiveRun:
+        """Take the thread's slot.
+
+        Raises:
+            ThreadBusy: Another run has it.
+        """
+        holder = self._by_thread.get(thread_id)
+        if holder is not None:
+            raise ThreadBusy(thread_id=thread_id, run_id=holder.run_id)
+        active = self._by_thread[thread_id] = ActiveRun(thread_id, is_brief=is_brief)
+        return active
+
+    def admit(self, active: ActiveRun, run: Run, lease: Lease | None = None) -> None:
+        """Put a run into its slot.
+
+        Raises:
+            ThreadBusy: The run id is active on another thread.
+        """
+        run_id = run.identity.run_id
+        if run_id in self._by_run:
+            raise ThreadBusy(thread_id=self._by_run[run_id].thread_id, run_id=run_id)
+        active.admit(run, lease)
+        self._by_run[run_id] = active
+        if active.thread_id in self.watchers:
+            for watcher in tuple(self.watchers[active.thread_id]):
+                watcher()
+
+    def release(self, active: ActiveRun) -> None:
+        """Free the slot and wake those who wait for it."""
+        if self._by_thread.get(active.thread_id) is active:
+            del self._by_thread[active.thread_id]
+        if self._by_run.get(active.run_id) is active:
+            del self._by_run[active.run_id]
+        active.released.set()
+        if active.admission is not None:
+            active.admission.set()
+
+    def of_run(self, run_id: str) -> ActiveRun | None:
+        """The slot of an active run."""
+        return self._by_run.get(run_id)
+
+    def of_thread(self, thread_id: str) -> ActiveRun | None:
+        """The slot of a thread."""
+        return self._by_thread.get(thread_id)
+
+    def find(self, id_: str) -> ActiveRun | None:
+        """Find by run or thread id; an id that means two different runs means none."""
+        run, thread = self._by_run.get(id_), self._by_thread.get(id_)
+        if run is not None and thread is not None and run is not thread:
+            return None
+        return run or thread
+
+    def check_meaning(self, id_: str) -> None:
+        """Refuse an id that means two different runs.
+
+        Raises:
+            AmbiguousId: It is that of a run, and that of a thread with another run.
+        """
+        run, thread = self._by_run.get(id_), self._by_thread.get(id_)
+        if run is not None and thread is not None and run is not thread and thread.run_id:
+            raise AmbiguousId(given=id_, thread_id=run.thread_id, run_id=thread.run_id)
+
+    def __iter__(self) -> Iterator[ActiveRun]:
+        return iter(tuple(self._by_thread.values()))

@@ -1,0 +1,217 @@
+"""Executing runs in this process: admitted, held, driven to their end, and let go."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from awaken.contracts.backend_results import BackendRunResult
+from awaken.contracts.errors import LeaseLost, ThreadBusy, ThreadClaimed
+from awaken.contracts.identity import RunOrigin
+from awaken.contracts.runs.records import RunRequest, RunResult
+from awaken.contracts.storage.dispatch import DispatchStatus
+from awaken.contracts.storage.queries import DispatchQuery
+from awaken.contracts.storage.store import Store
+from awaken.contracts.tenancy import namespace_of
+from awaken.runtime.journal.leases import Lease, LeaseBook, RunHandedOver, RuntimeClosing
+from awaken.runtime.journal.run_log import log_takeover
+from awaken.runtime.primitives.cancellation import TaskCancels
+from awaken.runtime.remote.backend_calls import delegate_request, root_request
+from awaken.runtime.remote.remote_run import execute_remote_root_lifecycle
+from awaken.runtime.run import ChildStarter, Run, Services
+from awaken.runtime.suspension.unattended_ends import SUPERSEDED, Endings
+
+from .active_runs import ActiveRun, ActiveRuns
+from .admission import Admission
+from .continuation import CannotGoOn
+from .results import executed_result
+
+_LOOK_S = 0.02
+_LOOKS = 100
+"""How often a thread is looked at that should be free at once."""
+logger = logging.getLogger(__name__)
+
+
+class Execution:
+    """Executes requests in a thread's slot, under a lease where others could take the thread."""
+
+    __slots__ = ("_services", "_store", "active", "admission", "children", "endings", "leases")
+
+    def __init__(
+        self, store: Store, services: Services, admission: Admission, leases: LeaseBook | None
+    ) -> None:
+        self.active = ActiveRuns()
+        self.admission = admission
+        self._store = store
+        self._services = services
+        # What nobody else can see need not be held against anybody.
+        self.leases = leases if leases is not None and store.is_shared else None
+        self.endings = Endings(store, services)
+        """Ends runs that nobody executes."""
+        self.children: ChildStarter | None = None
+        """Starts what the calls of runs set going."""
+
+    async def run_here(self, request: RunRequest, configure: Callable[[Run], None]) -> RunResult:
+        """Execute a request in the caller's task, whose own cancellation goes on afterwards."""
+        try:
+            return await self._run_here(request, configure)
+        except ThreadBusy as error:
+            if not await self.was_brief(error):
+                raise
+        return await self._run_here(request, configure)
+
+    async def was_brief(self, error: ThreadBusy) -> bool:
+        """Whether a thread was only claimed to write down what wakes nobody, and is free again.
+
+        Nothing of the request that was refused is written: it can be tried again.
+        """
+        if not isinstance(error.__cause__, ThreadClaimed):
+            return False
+        claimed = DispatchQuery(thread_id=error.thread_id, status=DispatchStatus.CLAIMED, limit=1)
+        for _ in range(_LOOKS):
+            # A thread has one claim; when it is gone, so is whoever held it.
+            holders = (await self._store.list_dispatches(claimed)).items
+            if not holders or not holders[0].request.is_quiet:
+                return not holders
+            await asyncio.sleep(_LOOK_S)
+        return False
+
+    async def _run_here(self, request: RunRequest, configure: Callable[[Run], None]) -> RunResult:
+        active, run = await self._admitted(request, configure)
+        _begin(run)
+        is_cancelled = False
+        try:
+            result = await self._execute(run)
+            active.end(result)
+        except BaseException as error:
+            active.end(error)
+            raise
+        finally:
+            is_cancelled = run.cancels.end()
+            self._retire(active, run)
+        if is_cancelled:
+            raise asyncio.CancelledError
+        return result
+
+    async def launch(
+        self,
+        request: RunRequest,
+        configure: Callable[[Run], None],
+        lease: Lease | None = None,
+    ) -> tuple[ActiveRun, Run]:
+        """Execute a request in a task of its own."""
+        active, run = await self._admitted(request, configure, lease)
+        loop = asyncio.get_running_loop()
+        active.task = loop.create_task(self._executed(run), name=f"run {run.identity.run_id}")
+        active.task.add_done_callback(lambda task: self._task_over(active, run, task))
+        return active, run
+
+    async def _admitted(
+        self,
+        request: RunRequest,
+        configure: Callable[[Run], None],
+        lease: Lease | None = None,
+    ) -> tuple[ActiveRun, Run]:
+        self.admission.check(request)
+        request = request.owned()
+        thread_id = request.thread_id or self._services.ids.new_id()
+        if request.tenant_id is not None and request.thread_id is None:
+            thread_id = namespace_of(request.tenant_id) + thread_id
+        await self.active.brief_over(thread_id)
+        active = self.active.reserve(thread_id, is_brief=request.is_quiet)
+        try:
+            try:
+                run = await self.admission.prepare(request, active.thread_id)
+            except CannotGoOn:
+                if request.continue_run_id:
+                    raise
+                run = await self._prepare_instead(request, active.thread_id)
+            run.children = self.children
+            if lease is None and self.leases is not None:
+                lease = self.leases.open(active.thread_id)
+            self.active.admit(active, run, lease)
+            configure(run)
+            self._have_watched(active, run)
+        except BaseException:
+            self.active.release(active)
+            raise
+        return active, run
+
+    async def _prepare_instead(self, request: RunRequest, thread_id: str) -> Run:
+        """Prepare a new run; the one that waits and cannot go on gives way to it."""
+        try:
+            await self.endings.end(thread_id, SUPERSEDED)
+        except ThreadClaimed as error:
+            raise ThreadBusy(thread_id=thread_id, run_id=error.worker_id) from error
+        return await self.admission.prepare(request, thread_id)
+
+    def _have_watched(self, active: ActiveRun, run: Run) -> None:
+        """Have the run's lease renewed from when it is taken."""
+        book, lease = self.leases, active.lease
+        if lease is None or book is None:
+            return
+        if lease.claim is None:
+            book.watch(lease, active)
+        else:
+            run.journal.on_claimed = partial(book.watch, lease, active)
+
+    async def _executed(self, run: Run) -> RunResult:
+        _begin(run)
+        return await self._execute(run)
+
+    async def _execute(self, run: Run) -> RunResult:
+        try:
+            return executed_result(run, await _on_backend(run))
+        except ThreadClaimed as error:
+            thread_id = run.identity.thread_id
+            raise ThreadBusy(thread_id=thread_id, run_id=error.worker_id) from error
+        except RunHandedOver as error:
+            await run.cancels.carry_through(partial(self._give_back, run))
+            lease = run.journal.lease
+            if lease is not None and lease.claim is not None:
+                raise RuntimeClosing(run_id=run.identity.run_id) from error
+            raise
+
+    async def _give_back(self, run: Run) -> None:
+        """Let another process go on with a run that stopped here; what is over stays over."""
+        journal, lease = run.journal, run.journal.lease
+        assert lease is not None
+        await journal.settle()
+        if lease.claim is not None:
+            return
+        await journal.write_tool_records()
+        if lease.dispatch_id is None:
+            await self._store.give_up_claim(run.identity.thread_id, lease.token)
+        else:
+            await self._store.requeue(lease.dispatch_id, lease.token, is_charged=False)
+
+    def _task_over(self, active: ActiveRun, run: Run, task: asyncio.Task[RunResult]) -> None:
+        self._retire(active, run)
+        if run.stopped_by is not None and not task.cancelled() and task.exception() is not None:
+            # Nobody needs to wait for a run that goes on elsewhere.
+            if isinstance(run.stopped_by, LeaseLost):
+                log_takeover(run.record, str(run.stopped_by))
+            else:
+                logger.info("Run '%s' stopped here: %s", run.identity.run_id, run.stopped_by)
+
+    def _retire(self, active: ActiveRun, run: Run) -> None:
+        if self.leases is not None and active.lease is not None:
+            self.leases.forget(active.lease)
+        self.active.release(active)
+        run.alarm.close()
+        run.feed.close()
+
+
+async def _on_backend(run: Run) -> BackendRunResult:
+    """Have the run executed where its agent is."""
+    if not run.agent.is_local:
+        return await execute_remote_root_lifecycle(run)
+    backend = run.agent.backend
+    capabilities = backend.capabilities()
+    if run.identity.origin is RunOrigin.SUBAGENT:
+        return await backend.execute_delegate(delegate_request(run, capabilities))
+    return await backend.execute_root(root_request(run, capabilities))
+
+
+def _begin(run: Run) -> None:
+    run.cancels = TaskCancels(run.token, run.alarm, run.services.limits.run_end_ms)

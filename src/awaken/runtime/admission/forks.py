@@ -1,0 +1,143 @@
+"""Forking a thread at a message: a new thread that begins with what the other one said.
+
+The other thread is only read. Past values of state are not kept, so a branch begins with the
+newest ones, except for what belongs to the other thread alone: its tasks, and its conversations
+with remote agents.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from awaken.contracts.backends.requests import REMOTE_TARGETS
+from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.errors import RecordNotFound, UnknownThread
+from awaken.contracts.identity import present
+from awaken.contracts.messages.message import Message, Role, Visibility, tool_answer
+from awaken.contracts.plugins.loop_state import ACTIVE_AGENT, BACKEND_OUTPUT
+from awaken.contracts.runs.threads import ForkPoint, Thread
+from awaken.contracts.state.context_state import CONTEXT_STATE
+from awaken.contracts.state.keys import StoredValue
+from awaken.contracts.storage.store import Checkout, Commit, Store
+from awaken.contracts.tasks import BACKGROUND_TASKS
+from awaken.contracts.tenancy import namespace_in
+
+NOT_EXECUTED = "[Not executed on this branch]"
+_OWN = frozenset(it.name for it in (BACKGROUND_TASKS, REMOTE_TARGETS, BACKEND_OUTPUT))
+"""State that names work of the other thread."""
+_NO_ANSWERS: Mapping[str, str] = {}
+
+
+class Fork(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to fork, and how calls are answered that are open there."""
+
+    at: str | None = None
+    """The last message that the branch has; absent: the newest one."""
+    before: str | None = None
+    """Instead of `at`: the first message that the branch does not have."""
+    answers: Mapping[str, str] = _NO_ANSWERS
+    """Results of calls that have none at that point, by call id; the others were not executed."""
+
+
+async def fork_thread(
+    store: Store, clock: Clock, ids: IdSource, thread_id: str, fork: Fork
+) -> Thread:
+    """Make a branch of a thread in one commit; it has no run, no ticket and no lease.
+
+    Raises:
+        UnknownThread: There is no such thread.
+        RecordNotFound: It has no such message.
+    """
+    checkout = await store.checkout(thread_id)
+    if checkout is None:
+        raise UnknownThread(thread_id=thread_id)
+    kept = _kept(checkout, fork)
+    now, source = clock.now_ms(), checkout.thread
+    point = ForkPoint(thread_id=thread_id, message_id=kept[-1].id if kept else None)
+    branch = Thread(
+        id=namespace_in(thread_id) + ids.new_id(),
+        tenant_id=source.tenant_id,
+        resource_id=source.resource_id,
+        forked_from=point,
+        metadata=msgspec.structs.replace(source.metadata, created_at=None),
+    ).touched(now)
+    commit = Commit(
+        commit_id=ids.new_id(),
+        thread_id=branch.id,
+        expected_version=0,
+        committed_at=now,
+        thread=branch,
+        messages=_whole(kept, fork.answers, ids),
+        state={**_state(checkout, len(kept))},
+    )
+    receipt = await store.commit(commit)
+    return msgspec.structs.replace(
+        branch, version=receipt.version, message_count=receipt.message_count
+    )
+
+
+def _kept(checkout: Checkout, fork: Fork) -> Sequence[Message]:
+    messages, wanted = checkout.messages, fork.before or fork.at
+    if wanted is None:
+        return messages
+    places = (place for place, message in enumerate(messages) if message.id == wanted)
+    place = next(places, None)
+    if place is None:
+        raise RecordNotFound(kind="Message", record_id=wanted)
+    return messages[: place + 1] if fork.before is None else messages[: _begin(messages, place)]
+
+
+def _begin(messages: Sequence[Message], place: int) -> int:
+    """Where the input begins that a message came with: what only the model reads goes with it."""
+    run_id = _run_of(messages[place])
+    while place and _is_hidden_input(messages[place - 1], run_id):
+        place -= 1
+    return place
+
+
+def _is_hidden_input(message: Message, run_id: str | None) -> bool:
+    is_hidden = message.role is Role.SYSTEM and message.visibility is Visibility.INTERNAL
+    return is_hidden and run_id is not None and _run_of(message) == run_id
+
+
+def _run_of(message: Message) -> str | None:
+    return None if message.metadata is None else message.metadata.run_id
+
+
+def _whole(
+    kept: Sequence[Message], answers: Mapping[str, str], ids: IdSource
+) -> tuple[Message, ...]:
+    """The messages, and an answer to each call whose result is not among them."""
+    # Only there: some models use the same call ids in every step.
+    turn = kept[_last_turn(kept) :]
+    answered = {message.tool_call_id for message in turn if message.role is Role.TOOL}
+    calls = [call.id for message in turn for call in message.tool_calls or ()]
+    added = [
+        msgspec.structs.replace(
+            tool_answer(call_id, answers.get(call_id, NOT_EXECUTED)), id=ids.new_id()
+        )
+        for call_id in calls
+        if call_id not in answered
+    ]
+    return (*kept, *added)
+
+
+def _last_turn(kept: Sequence[Message]) -> int:
+    """Where the latest answer is; every call before it has its result."""
+    places = (place for place in reversed(range(len(kept))) if kept[place].role is Role.ASSISTANT)
+    return next(places, 0)
+
+
+def _state(checkout: Checkout, count: int) -> dict[str, StoredValue]:
+    state = {name: value for name, value in checkout.state.items() if name not in _OWN}
+    if (stored := state.get(CONTEXT_STATE.name)) is not None:
+        context = CONTEXT_STATE.decode(stored)
+        cut = context.cut if context.cut is not None and context.cut.place < count else None
+        marks = tuple(mark for mark in context.marks if mark.place < count)
+        kept = msgspec.structs.replace(context, marks=marks, cut=cut)
+        state[CONTEXT_STATE.name] = CONTEXT_STATE.encode(kept)
+    latest = checkout.latest_run
+    if ACTIVE_AGENT.name not in state and latest is not None and present(latest.agent_id):
+        # A branch has no run that could tell which agent it is with.
+        state[ACTIVE_AGENT.name] = ACTIVE_AGENT.encode(latest.agent_id)
+    return state

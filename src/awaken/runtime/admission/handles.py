@@ -1,0 +1,85 @@
+"""What a caller holds of a run that was started."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+
+from awaken.contracts.events import AgentEvent
+from awaken.contracts.runs.records import RunResult
+from awaken.contracts.storage.store import EventStore
+from awaken.runtime.journal.streams import EventReader
+from awaken.runtime.run import Run
+
+from .active_runs import ActiveRun
+
+
+class RunHandle:
+    """A run that was started. Dropping the handle does not stop the run."""
+
+    __slots__ = ("_active", "_cancel", "_run", "_store")
+
+    def __init__(
+        self,
+        active: ActiveRun,
+        run: Run,
+        store: EventStore,
+        cancel: Callable[[str], Awaitable[bool]],
+    ) -> None:
+        self._active = active
+        self._run = run
+        self._store = store
+        self._cancel = cancel
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self._run.identity.run_id
+
+    @property
+    def thread_id(self) -> str:
+        """The thread the run executes on."""
+        return self._run.identity.thread_id
+
+    async def result(self) -> RunResult:
+        """Wait until the run ends or waits for a decision; its thread is free then."""
+        return await self._active.result()
+
+    async def events(self) -> AsyncGenerator[AgentEvent, None]:
+        """Yield the run's events from its start: the log first, then what happens now.
+
+        A reader that falls far behind is dropped with `ReaderDropped`; the run never waits.
+        """
+        run = self._run
+        # Taken together, before anything else can happen: the log up to here, the unfinished
+        # step as it stands, and everything from now on.
+        reader = run.feed.attach(EventReader(is_attached=False))
+        until, unfinished = run.journal.event_seq, run.unfinished_events()
+        if self._active.released.is_set():
+            reader.close()
+        try:
+            for event in await self._logged(until):
+                yield event
+            for event in unfinished:
+                yield event
+            async for event in reader:
+                yield event
+        finally:
+            run.feed.detach(reader)
+
+    async def cancel(self) -> bool:
+        """Cancel the run, wherever it executes or waits by now; False when it is over already.
+
+        The wish is durable when this returns: it also holds if whoever executes the run dies.
+        """
+        return await self._cancel(self.run_id)
+
+    async def _logged(self, until: int) -> list[AgentEvent]:
+        found: list[AgentEvent] = []
+        after = self._run.record.log_start
+        while after < until:
+            page = await self._store.list_events(self.thread_id, after=after)
+            if not page:
+                break
+            found += [
+                entry.event for entry in page if entry.run_id == self.run_id and entry.seq <= until
+            ]
+            after = page[-1].seq
+        return found

@@ -1,0 +1,64 @@
+"""How a run stands, for whoever asks: from its execution, or later from its record."""
+
+from typing import Any
+
+from awaken.contracts.backend_results import BackendRunResult
+from awaken.contracts.errors import AwakenError
+from awaken.contracts.lifecycle import NaturalEnd, Suspended, Termination
+from awaken.contracts.runs.records import RunRecord, RunResult
+from awaken.contracts.storage.store import RunStore
+from awaken.runtime.resolution.registry import RegistryHandle
+from awaken.runtime.run import Run
+
+
+def executed_result(run: Run, ended: BackendRunResult) -> RunResult:
+    """The result of a run that was executed just now."""
+    return RunResult(
+        run_id=ended.run_id,
+        thread_id=ended.thread_id,
+        agent_id=ended.agent_id,
+        status=run.record.status,
+        text=ended.response,
+        termination=ended.termination,
+        steps=ended.steps,
+        usage=ended.usage,
+        tickets=ended.tickets,
+        output=run.output,
+    )
+
+
+async def recorded_result(
+    record: RunRecord, store: RunStore, registry: RegistryHandle
+) -> RunResult:
+    """The same result, from what was stored."""
+    return RunResult(
+        run_id=record.run_id,
+        thread_id=record.thread_id,
+        agent_id=record.active_agent_id or record.agent_id,
+        status=record.status,
+        text=record.final_output or "",
+        termination=_shown_end(record),
+        steps=record.steps,
+        usage=record.usage,
+        tickets=await store.list_tickets(record.thread_id) if record.waiting else (),
+        output=await _recorded_output(record, registry),
+    )
+
+
+def _shown_end(record: RunRecord) -> Termination | None:
+    if record.awaits_tasks:
+        return NaturalEnd()
+    return Suspended() if record.waiting else record.termination
+
+
+async def _recorded_output(record: RunRecord, registry: RegistryHandle) -> Any:
+    """Decode the answer of a run that ended by itself; only its text is stored."""
+    if not isinstance(record.termination, NaturalEnd):
+        return None
+    try:
+        agent_id = record.active_agent_id or record.agent_id
+        agent = await registry.resolve(agent_id)
+        return agent.output.decode(record.final_output or "") if agent.output else None
+    except AwakenError:
+        # The agent was changed since: the text is still there.
+        return None

@@ -1,0 +1,252 @@
+"""The background tasks of threads: started, found, told, and stopped with all that is below them.
+
+A task is a durable run of its own. What executes here is told directly, everything else through
+the mailbox, which is connected by whoever has one.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.messages.inbox import AgentMessage, TaskNews, inbox_messages
+from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.storage.outbox import ThreadMessage
+from awaken.contracts.storage.store import Store
+from awaken.contracts.tasks import (
+    OWNER,
+    PARENT,
+    SUB_AGENT,
+    TaskHasNoInbox,
+    TaskNotFound,
+    TaskNotOwned,
+    TaskRecord,
+    TaskTerminated,
+)
+from awaken.contracts.tools.sub_runs import TaskFunction
+from awaken.runtime.admission.active_runs import ActiveRun, ActiveRuns
+from awaken.runtime.admission.handles import RunHandle
+from awaken.runtime.journal.leases import LeaseBook
+from awaken.runtime.journal.streams import EventReader
+from awaken.runtime.resolution.registry import RegistryHandle
+from awaken.runtime.run import Run, Services
+
+from .child_threads import threads_below
+from .function_tasks import FunctionTasks
+from .task_records import task_record
+
+
+class TaskRuns(Protocol):
+    """The engine, as far as tasks need it."""
+
+    store: Store
+    services: Services
+    active: ActiveRuns
+    registry: RegistryHandle
+
+    async def start(self, request: RunRequest, reader: EventReader | None = None) -> RunHandle:
+        """Start a request and return once the run is durable."""
+        ...
+
+    async def cancel_active(self, active: ActiveRun, cause: str = "user") -> bool:
+        """Cancel what executes in a slot."""
+        ...
+
+
+Post = Callable[[ThreadMessage, str], Awaitable[bool]]
+"""Delivers a letter under an id, durably; whether that was possible."""
+Stop = Callable[[str, str], Awaitable[bool]]
+"""Cancels a run for a cause, wherever it is; whether there was anything to cancel."""
+
+
+class BackgroundTasks:
+    """The tasks that runs of this process have started, and those of others as far as asked."""
+
+    def __init__(self, runs: TaskRuns, leases: LeaseBook | None) -> None:
+        self._runs = runs
+        self._store = runs.store
+        self._functions = FunctionTasks(runs.store, runs.services, leases)
+        self._agents: set[str] = set()
+        self._starting = 0
+        self.post: Post | None = None
+        """Set by whoever has a mailbox."""
+        self.stop: Stop | None = None
+        """Set likewise; without it only what executes here is reached."""
+        self.on_orders: Callable[[], None] = lambda: None
+        """Called when something was put into the outbox beside a commit."""
+
+    @property
+    def count(self) -> int:
+        """How many background tasks run in this process."""
+        return len(self._functions) + len(self._agents) + self._starting
+
+    async def close(self) -> None:
+        """Cancel the functions that run here, and wait for their ends."""
+        await self._functions.close()
+
+    async def start(self, run: Run, request: RunRequest) -> RunRecord:
+        """Start an agent as a task; it is durable when this returns."""
+        run.has_children = True
+        with self._counted():
+            handle = await self._runs.start(request)
+            active = self._runs.active.of_run(handle.run_id)
+            if active is not None and active.task is not None:
+                self._agents.add(handle.run_id)
+                active.task.add_done_callback(lambda _: self._agents.discard(handle.run_id))
+        record = await self._store.load_run(handle.run_id)
+        assert record is not None
+        return record
+
+    async def start_function(
+        self, run: Run, request: RunRequest, work: TaskFunction, timeout_ms: int | None
+    ) -> RunRecord:
+        """Start a function as a task; it is durable when this returns."""
+        run.has_children = True
+        tell = partial(self._tell_owner, request)
+        with self._counted():
+            return await self._functions.start(request, work, tell, timeout_ms)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Count a task that is being started: others must not take its place meanwhile."""
+        self._starting += 1
+        try:
+            yield
+        finally:
+            self._starting -= 1
+
+    async def tasks_of(self, thread_id: str) -> tuple[TaskRecord, ...]:
+        """The tasks of a thread, newest first."""
+        found = [
+            task_record(record)
+            async for record in self._below(thread_id)
+            if record.task is not None
+        ]
+        return tuple(sorted(found, key=lambda it: (-it.created_at, it.task_id)))
+
+    async def find_task(self, thread_id: str, name_or_id: str) -> TaskRecord | None:
+        """A task of a thread by its id, else the running one of that name.
+
+        A task that has ended gives way to a running one whose name is its id.
+        """
+        if not name_or_id.strip():
+            return None
+        record, ended = await self._store.load_run(name_or_id), None
+        if record is not None and record.task is not None and record.parent_thread_id == thread_id:
+            if not record.status.is_terminal:
+                return task_record(record)
+            ended = task_record(record)
+        for task in await self.tasks_of(thread_id):
+            if task.name == name_or_id and not task.status.is_terminal:
+                return task
+        return ended
+
+    async def owned(self, thread_id: str, task_id: str) -> RunRecord:
+        """The run of a task of a thread.
+
+        Raises:
+            TaskNotFound: There is none.
+            TaskNotOwned: It is another thread's.
+        """
+        record = await self._store.load_run(task_id)
+        if record is None or record.task is None:
+            raise TaskNotFound(task_id=task_id)
+        if record.parent_thread_id != thread_id:
+            raise TaskNotOwned(task_id=task_id)
+        return record
+
+    async def cancel_tree(self, run_id: str) -> int:
+        """Cancel a run and everything below it; returns how many were told to stop."""
+        record = await self._store.load_run(run_id)
+        if record is None:
+            return 0
+        count = await self.cancel_below(record.thread_id, run_id)
+        return count + await self.cancel(run_id, OWNER)
+
+    async def cancel_below(self, thread_id: str, run_id: str) -> int:
+        """Cancel everything below a run."""
+        count = 0
+        async for record in self._below(thread_id):
+            if record.parent_run_id == run_id and not record.status.is_terminal:
+                count += await self.cancel_below(record.thread_id, record.run_id)
+                count += await self.cancel(record.run_id, PARENT)
+        return count
+
+    async def cancel(self, run_id: str, cause: str = "user") -> bool:
+        """Cancel a run wherever it is, if somebody has a mailbox, else where it executes here.
+
+        Returns False when there is nothing to cancel.
+        """
+        if self.stop is not None:
+            return await self.stop(run_id, cause)
+        active = self._runs.active.of_run(run_id)
+        if active is not None:
+            return await self._runs.cancel_active(active, cause)
+        return self._functions.cancel(run_id, cause)
+
+    def cancel_function(self, run_id: str, cause: str) -> bool:
+        """Cancel a function that runs here; False when there is none of that id."""
+        return self._functions.cancel(run_id, cause)
+
+    async def tell(self, record: RunRecord, message: AgentMessage, letter_id: str) -> str:
+        """Write to a task that is an agent's run, durably; it reads it once, or has ended before.
+
+        Raises:
+            TaskTerminated: It has ended.
+            TaskHasNoInbox: It takes no messages.
+        """
+        task_id = record.run_id
+        if record.status is RunStatus.DONE:
+            raise TaskTerminated(task_id=task_id, status=task_record(record).status.value)
+        if not await self._takes_messages(record):
+            raise TaskHasNoInbox(task_id=task_id)
+        letter = ThreadMessage(
+            thread_id=record.thread_id,
+            run_id=task_id,
+            tenant_id=record.tenant_id,
+            sender_thread_id=message.thread_id,
+            payload=msgspec.to_builtins(message),
+        )
+        if self.post is None or not await self.post(letter, letter_id):
+            raise TaskHasNoInbox(task_id=task_id)
+        return letter_id
+
+    async def _takes_messages(self, record: RunRecord) -> bool:
+        """Whether the task is an agent's that executes in one of our processes."""
+        if record.task is None or record.task.task_type != SUB_AGENT:
+            return False
+        agent_id = record.active_agent_id or record.agent_id
+        registries = (await self._runs.registry.pin(agent_id)).registries
+        agent = registries.agents.get(registries.name_of(agent_id))
+        return agent is None or agent.spec.endpoint is None
+
+    async def _tell_owner(self, request: RunRequest, news: TaskNews) -> bool:
+        """Tell a task's owner something: live where it executes here, else by letter."""
+        thread_id = request.parent_thread_id or ""
+        active = self._runs.active.of_thread(thread_id)
+        if active is not None and active.run is not None:
+            ids = self._runs.services.ids
+            written = [msgspec.structs.replace(it, id=ids.new_id()) for it in inbox_messages(news)]
+            if active.run.inbox.put(written):
+                return True
+        if self.post is None:
+            return False
+        letter = ThreadMessage(
+            thread_id=thread_id,
+            tenant_id=request.tenant_id,
+            user_id=request.user_id,
+            sender_thread_id=request.thread_id,
+            payload=msgspec.to_builtins(news),
+        )
+        return await self.post(letter, self._runs.services.ids.new_id())
+
+    async def _below(self, thread_id: str) -> AsyncIterator[RunRecord]:
+        """The runs of the threads below a thread."""
+        for thread in await threads_below(self._store, thread_id):
+            # The run that the thread was made for, whatever else was said on it since.
+            record = await self._store.load_run(thread.id)
+            if record is not None:
+                yield record

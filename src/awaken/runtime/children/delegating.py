@@ -1,0 +1,114 @@
+"""Asking another agent from within a call: it is started once, waited for, told what was decided.
+
+The child of a call is known by an id that is made of the call's, so that a call that is run again
+finds it. Whoever ends the call ends the child.
+"""
+
+from functools import partial
+
+from awaken.contracts.backend_results import (
+    BackendRunOutput,
+    BackendRunResult,
+    BackendRunStatus,
+    backend_status,
+)
+from awaken.contracts.backends.errors import ExecutionBackendError
+from awaken.contracts.lifecycle import Suspended, Termination, reason_text
+from awaken.contracts.plugins.loop_state import BACKEND_OUTPUT
+from awaken.contracts.runs.records import RunRecord, WaitingReason
+from awaken.contracts.suspension.tickets import Ticket
+from awaken.contracts.tools.sub_runs import Delegation
+from awaken.runtime.run import Run
+from awaken.runtime.tools.delegate_tickets import questions_of_delegate, stop_child
+
+from .child_requests import agent_request
+from .delegates import Children
+from .progress import ProgressForwarder
+
+
+async def delegated(
+    children: Children,
+    run: Run,
+    call_id: str,
+    forwarder: ProgressForwarder,
+    delegation: Delegation,
+) -> BackendRunResult:
+    """What another agent makes of a prompt; returns when it ended or waits for somebody.
+
+    Raises:
+        ExecutionBackendError: The agent cannot be asked.
+    """
+    child_id, answer = forwarder.child_run_id, delegation.answer
+    # Only asked for when there is no child yet: one that was started may end, come what may.
+    request = partial(agent_request, run, call_id, child_id, delegation)
+    try:
+        record = await children.settled(run, forwarder, request)
+        asked = questions_of_delegate(run.tickets.get(call_id))
+        if answer is not None and await children.pass_on(record, answer, asked):
+            record = await children.settled(run, forwarder, request)
+    except ExecutionBackendError:
+        # Nothing was started.
+        raise
+    except BaseException:
+        if run.stopped_by is None:
+            # The call is over, whatever ended it: nobody waits for the child any more.
+            children.cancel_here(child_id)
+            run.order(stop_child(run.identity, child_id))
+        raise
+    return await _result(run, record)
+
+
+async def _result(run: Run, record: RunRecord) -> BackendRunResult:
+    """What a child came to, from its record."""
+    tickets: tuple[Ticket, ...] = ()
+    if record.waiting is not None:
+        status, message = _waiting_status(record), record.waiting.question or record.waiting.message
+        tickets = await run.store.list_tickets(record.thread_id)
+    else:
+        assert record.termination is not None
+        status, message = _ended_status(record.termination, record.backend_status)
+    return BackendRunResult(
+        agent_id=record.active_agent_id or record.agent_id,
+        run_id=record.run_id,
+        thread_id=record.thread_id,
+        status=status,
+        termination=record.termination or Suspended(),
+        message=message,
+        response=record.final_output or "",
+        output=await _output(run, record),
+        steps=record.steps,
+        usage=record.usage,
+        tickets=tickets,
+    )
+
+
+async def _output(run: Run, record: RunRecord) -> BackendRunOutput:
+    """What the child gave back; only a remote one can have given more than its text."""
+    known = run.pinned.registries.agents.get(record.agent_id)
+    # One that is not known was found by the host's resolver before this process came.
+    if known is None or known.spec.endpoint is not None:
+        checkout = await run.store.checkout(record.thread_id)
+        stored = None if checkout is None else checkout.state.get(BACKEND_OUTPUT.name)
+        if stored is not None:
+            return BACKEND_OUTPUT.decode(stored)
+    return BackendRunOutput(text=record.final_output)
+
+
+def _ended_status(
+    termination: Termination, said: BackendRunStatus | None
+) -> tuple[BackendRunStatus, str | None]:
+    """How a child ended: as its backend has said, else as its termination is seen."""
+    status, message = backend_status(termination)
+    if said is None or said is status:
+        return status, message
+    is_failed = said is BackendRunStatus.FAILED
+    return said, message or reason_text(termination) if is_failed else None
+
+
+def _waiting_status(record: RunRecord) -> BackendRunStatus:
+    assert record.waiting is not None
+    if record.waiting.message == "auth_required":
+        return BackendRunStatus.WAITING_AUTH
+    if record.waiting.reason is WaitingReason.USER_INPUT:
+        return BackendRunStatus.WAITING_INPUT
+    return BackendRunStatus.SUSPENDED

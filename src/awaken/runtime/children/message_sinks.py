@@ -1,0 +1,113 @@
+"""Where messages to other threads go: into the run's next commit, or to the sink of the host."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.messages.content import encodable
+from awaken.contracts.messages.inbox import AgentMessage, inbox_messages
+from awaken.contracts.storage.outbox import ThreadMessage
+from awaken.contracts.tools.sub_runs import (
+    DurableMessageRequest,
+    DurableMessageSink,
+    MessageNotSent,
+)
+from awaken.redaction import describe_error, without_secrets
+from awaken.runtime.journal.request_checks import check_id
+from awaken.runtime.outbox import entry_of
+from awaken.runtime.run import Run
+
+PROBLEM_CHARS = 500
+"""How much of what a host's sink says about a failure is told to the sender."""
+MESSAGE_ID_CHARS = 256
+
+
+class OutboxMessages:
+    """The runtime's own sink: a message is part of the commit of its sender's step."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    async def send_agent_message(self, request: DurableMessageRequest) -> str:
+        """Take a message; it is sent when the run's next commit is durable.
+
+        Raises:
+            UnknownAgent: There is no agent of the name that should read it.
+            InvalidInput: The thread's id is malformed, or the text is too large.
+        """
+        check_id("thread_id", request.recipient_thread_id)
+        if request.recipient_agent_id is not None:
+            self._run.pinned.resolve(request.recipient_agent_id)
+        letter = ThreadMessage(
+            thread_id=request.recipient_thread_id,
+            agent_id=request.recipient_agent_id,
+            tenant_id=request.tenant_id,
+            user_id=request.user_id,
+            sender_thread_id=request.sender_thread_id,
+            payload=msgspec.to_builtins(build_message(request)),
+        )
+        self._run.order(entry_of(letter, request.idempotency_key))
+        return request.idempotency_key
+
+
+class HostMessages:
+    """The host's sink, bounded, and with errors that a model may read."""
+
+    __slots__ = ("_sink", "_timeout_ms")
+
+    def __init__(self, sink: DurableMessageSink, timeout_ms: int) -> None:
+        self._sink = sink
+        self._timeout_ms = timeout_ms
+
+    async def send_agent_message(self, request: DurableMessageRequest) -> str:
+        """Have the host take a message now.
+
+        Raises:
+            MessageNotSent: It did not, or not in time.
+            InvalidInput: The text is too large.
+        """
+        build_message(request)
+        deadline = asyncio.timeout(self._timeout_ms / 1000)
+        try:
+            async with deadline:
+                message_id: Any = await self._sink.send_agent_message(request)
+        except TimeoutError as error:
+            problem = describe_problem(error)
+            if deadline.expired():
+                problem = f"the message sink did not answer within {self._timeout_ms} ms"
+            raise MessageNotSent(problem=problem) from error
+        except Exception as error:
+            raise MessageNotSent(problem=describe_problem(error)) from error
+        if not isinstance(message_id, str) or not message_id.strip():
+            raise MessageNotSent(problem="the message sink returned no message id")
+        return encodable(message_id[:MESSAGE_ID_CHARS])
+
+
+def build_message(request: DurableMessageRequest) -> AgentMessage:
+    """The message as the thread that it is for will read it.
+
+    Raises:
+        InvalidInput: The text is too large.
+    """
+    message = AgentMessage(
+        content=request.message,
+        agent_id=request.sender_agent_id,
+        thread_id=request.sender_thread_id,
+        run_id=request.sender_run_id,
+        hops=request.hops,
+    )
+    inbox_messages(message)
+    return message
+
+
+def describe_problem(error: Exception) -> str:
+    """What a foreign error says, without secrets and not at length; its type if it says nothing."""
+    try:
+        said = without_secrets(str(error)).strip()
+    except Exception:  # noqa: BLE001 - an error that cannot be shown is named
+        said = ""
+    said = said or describe_error(error)
+    return said if len(said) <= PROBLEM_CHARS else f"{said[:PROBLEM_CHARS]}…"

@@ -1,0 +1,282 @@
+"""What one tool call sets going: delegates, tasks and messages, each found again by its id.
+
+The ids of children are derived from the call's idempotency key, so that a call that is run again
+after a crash finds what it has started and starts nothing twice.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from awaken.contracts.backend_results import BackendRunResult
+from awaken.contracts.identity import derived_id
+from awaken.contracts.messages.message import Message
+from awaken.contracts.models.inference import InferenceOverride, StreamResult
+from awaken.contracts.storage.outbox import ThreadMessage, order_of
+from awaken.contracts.storage.store import OutboxEntry
+from awaken.contracts.tasks import (
+    SUB_AGENT,
+    TaskIdTaken,
+    TaskInfo,
+    TaskRecord,
+    TooManyHops,
+)
+from awaken.contracts.tenancy import namespace_in, stored_id
+from awaken.contracts.tools.sub_runs import (
+    Delegation,
+    DurableMessageRequest,
+    DurableMessageSink,
+    FailedMessage,
+    Listener,
+    SubRuns,
+    TaskFunction,
+)
+from awaken.runtime.inference.side_calls import side_answer
+from awaken.runtime.run import Run
+
+from .background_tasks import BackgroundTasks
+from .child_requests import agent_request, child_request, is_child
+from .delegates import Children
+from .delegating import delegated
+from .message_sinks import HostMessages, OutboxMessages, build_message
+from .progress import ProgressForwarder
+from .task_places import check_function, check_task, own_task, place_taken
+from .task_records import task_record
+
+
+class ChildRuns:
+    """Makes what each tool call can set going."""
+
+    __slots__ = ("_children", "_tasks")
+
+    def __init__(self, children: Children, tasks: BackgroundTasks) -> None:
+        self._children = children
+        self._tasks = tasks
+
+    def below(self, run: Run, call_id: str, idempotency_key: str) -> SubRuns:
+        """The runs below one call of a run."""
+        return CallRuns(self._children, self._tasks, run, call_id, idempotency_key)
+
+
+class CallRuns:
+    """The runs below one call of a run."""
+
+    __slots__ = ("_call_id", "_children", "_count", "_key", "_run", "_tasks")
+
+    def __init__(
+        self, children: Children, tasks: BackgroundTasks, run: Run, call_id: str, key: str
+    ) -> None:
+        self._children = children
+        self._tasks = tasks
+        self._run = run
+        self._call_id = call_id
+        self._key = key
+        self._count = 0
+
+    async def delegate(
+        self, delegation: Delegation, listen: Listener | None = None
+    ) -> BackendRunResult:
+        """Have another agent answer, in a run of its own; returns when it ended or waits."""
+        self._count += 1
+        child_id = self._child_id("delegate", delegation.agent_id)
+        forwarder = ProgressForwarder(self._run, child_id, listen)
+        return await delegated(self._children, self._run, self._call_id, forwarder, delegation)
+
+    async def ask_model(
+        self,
+        messages: Sequence[Message],
+        *,
+        system: tuple[str, ...] = (),
+        overrides: InferenceOverride | None = None,
+    ) -> StreamResult:
+        """Ask the agent's model something on behalf of the call; the run pays for it."""
+        return await side_answer(self._run, messages, system, overrides)
+
+    async def spawn(
+        self, work: TaskFunction, task: TaskInfo, *, timeout_ms: int | None = None
+    ) -> TaskRecord:
+        """Start a function of this process as a task."""
+        check_function(work, timeout_ms)
+        child_id = self._next_id(task)
+        known = await self._known(child_id)
+        if known is not None:
+            return known
+        task = self._bound(task)
+        request = child_request(self._run, self._call_id, child_id, f"task:{task.task_type}", task)
+        with place_taken(self._run, child_id, task, self._tasks.count):
+            record = await self._tasks.start_function(self._run, request, work, timeout_ms)
+        return task_record(record)
+
+    async def spawn_agent(self, agent_id: str, prompt: str, task: TaskInfo) -> TaskRecord:
+        """Start an agent as a task; it outlives this process."""
+        task = msgspec.structs.replace(task, task_type=SUB_AGENT)
+        child_id = self._next_id(task, agent_id)
+        known = await self._known(child_id)
+        if known is not None:
+            return known
+        task = self._bound(task)
+        asked = Delegation(agent_id=agent_id, prompt=prompt)
+        request = await agent_request(self._run, self._call_id, child_id, asked, task)
+        with place_taken(self._run, child_id, task, self._tasks.count):
+            record = await self._tasks.start(self._run, request)
+        return task_record(record)
+
+    async def list_tasks(self) -> tuple[TaskRecord, ...]:
+        """The tasks of this thread, newest first, also those that have ended."""
+        return await self._tasks.tasks_of(self._run.identity.thread_id)
+
+    async def find_task(self, name_or_id: str) -> TaskRecord | None:
+        """A task of this thread by its id, else the running one of that name."""
+        return await self._tasks.find_task(self._run.identity.thread_id, name_or_id)
+
+    async def cancel_task(self, task_id: str) -> int:
+        """Cancel a task and everything below it; returns how many were told to stop."""
+        await self._tasks.owned(self._run.identity.thread_id, task_id)
+        return await self._tasks.cancel_tree(task_id)
+
+    async def cancel_self(self) -> int:
+        """Cancel the run that the call belongs to, and everything below it; returns how many."""
+        identity = self._run.identity
+        count = await self._tasks.cancel_below(identity.thread_id, identity.run_id)
+        return count + self._run.token.cancel("self")
+
+    async def tell_task(self, task_id: str, text: str) -> str:
+        """Write to a task of this thread that is an agent's run; returns the message's id."""
+        record = await self._tasks.owned(self._run.identity.thread_id, task_id)
+        letter_id = self._letter_id(task_id)
+        request = DurableMessageRequest(
+            recipient_thread_id=record.thread_id, sender_agent_id="", message=text
+        )
+        return await self._tasks.tell(record, build_message(self._sign(request)), letter_id)
+
+    @property
+    def has_own_transport(self) -> bool:
+        """Whether messages to other threads leave through a sink of the host's."""
+        return self._run.services.message_sink is not None
+
+    async def send_agent_message(self, request: DurableMessageRequest) -> str:
+        """Have a message to another thread taken by the host's sink, or by the next commit.
+
+        Raises:
+            TooManyHops: Too many agents have written because another one wrote.
+            UnknownAgent: There is no agent of the name that should read it.
+            InvalidInput: The thread's id is malformed, or the text is too large.
+            MessageNotSent: The host's sink did not take it.
+        """
+        services, recipient = self._run.services, request.recipient_thread_id
+        if recipient.strip():
+            recipient = self._own(recipient)
+        signed = msgspec.structs.replace(
+            self._sign(request),
+            recipient_thread_id=recipient,
+            idempotency_key=self._letter_id(recipient),
+        )
+        sink: DurableMessageSink = OutboxMessages(self._run)
+        if services.message_sink is not None:
+            sink = HostMessages(services.message_sink, services.limits.message_sink_ms)
+        return await sink.send_agent_message(signed)
+
+    async def failed_messages(self) -> tuple[FailedMessage, ...]:
+        """Messages of this thread that were given up."""
+        dead = await self._run.store.list_dead_outbox(self._run.identity.thread_id)
+        return tuple(found for entry in dead if (found := _failed_message(entry)) is not None)
+
+    async def resend(self, message_id: str) -> bool:
+        """Try a message again that was given up; False when there is none of that id."""
+        store = self._run.store
+        for entry in await store.list_dead_outbox(self._run.identity.thread_id):
+            if entry.entry_id == message_id and _failed_message(entry) is not None:
+                again = OutboxEntry(entry_id=message_id, kind=entry.kind, payload=entry.payload)
+                is_kept = await store.save_outbox(again)
+                self._tasks.on_orders()
+                return is_kept
+        return False
+
+    def _next_id(self, task: TaskInfo, agent_id: str = "") -> str:
+        check_task(task)
+        self._count += 1
+        return self._child_id("task", task.name or "", agent_id)
+
+    def _own(self, given: str) -> str:
+        """The stored form of an id that is of the tenant whose run this is."""
+        return stored_id(namespace_in(self._run.identity.thread_id), given)
+
+    def _child_id(self, *parts: str) -> str:
+        """The id of a run below: the same whenever the call is made again."""
+        key = self._key.removeprefix(namespace_in(self._key))
+        return self._own(derived_id(key, *parts, str(self._count)))
+
+    def _letter_id(self, recipient: str) -> str:
+        self._count += 1
+        return derived_id(self._key, "letter", recipient, str(self._count))
+
+    async def _known(self, child_id: str) -> TaskRecord | None:
+        """The task that this call has started before, if it has.
+
+        Raises:
+            TaskIdTaken: Somebody else's run has its id.
+        """
+        record = await self._run.store.load_run(child_id)
+        if record is None:
+            return None
+        if not is_child(self._run, record):
+            raise TaskIdTaken(task_id=child_id)
+        if record.task is not None and not record.status.is_terminal:
+            # An end was told, or will be: the run does not wait for it twice.
+            own_task(self._run, child_id, record.task)
+        return task_record(record)
+
+    def _bound(self, task: TaskInfo) -> TaskInfo:
+        is_in_task = self._run.record.task is not None
+        parent = self._run.identity.run_id if is_in_task else None
+        return msgspec.structs.replace(task, parent_task_id=task.parent_task_id or parent)
+
+    def _sign(self, request: DurableMessageRequest) -> DurableMessageRequest:
+        """A message with who sends it.
+
+        Raises:
+            TooManyHops: Too many agents have written because another one wrote.
+        """
+        identity = self._run.identity
+        hops, limit = 1 + self._hops(), self._run.services.limits.message_hops
+        if hops > limit:
+            raise TooManyHops(hops=hops, limit=limit)
+        speaker = identity.active_agent_id or identity.agent_id
+        return msgspec.structs.replace(
+            request,
+            sender_agent_id=request.sender_agent_id or speaker,
+            sender_thread_id=identity.thread_id,
+            sender_run_id=identity.run_id,
+            tenant_id=identity.tenant_id,
+            user_id=identity.user_id,
+            hops=hops,
+        )
+
+    def _hops(self) -> int:
+        """How far from a person's message the run is: as far as the farthest of what it read."""
+        run = self._run
+        return max(
+            (
+                it.sender.hops
+                for it in run.messages
+                if it.sender is not None
+                and it.metadata is not None
+                and it.metadata.run_id == run.identity.run_id
+            ),
+            default=0,
+        )
+
+
+def _failed_message(entry: OutboxEntry) -> FailedMessage | None:
+    order = order_of(entry.payload)
+    if not isinstance(order, ThreadMessage):
+        return None
+    payload = order.payload if isinstance(order.payload, dict) else {}
+    if payload.get("kind") != "agent_message":
+        return None
+    return FailedMessage(
+        message_id=entry.entry_id,
+        recipient_thread_id=order.thread_id,
+        message=str(payload.get("content", "")),
+        error=entry.error or "",
+    )

@@ -1,0 +1,5 @@
+"""One model turn: the request, the choice of a model, retries, the streamed answer.
+
+Start with `model_turn.py`. How much history a request carries is in `runtime/context`,
+what it costs in `runtime/spending`.
+"""

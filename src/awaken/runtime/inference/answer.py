@@ -1,0 +1,425 @@
+"""Collecting a model's answer while it is streamed, over several streams if it breaks off."""
+
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import NoReturn
+
+import msgspec
+
+from awaken.contracts.events import (
+    AgentEvent,
+    ReasoningEncryptedValue,
+    StreamReset,
+    ToolCallCancel,
+)
+from awaken.contracts.identity import derived_id
+from awaken.contracts.messages.content import ContentBlock, Text, Thinking, encodable, text_of
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.models.errors import ModelError, ModelTimeout, ProviderBroken, TransportFailed
+from awaken.contracts.models.inference import (
+    Alive,
+    BlockStop,
+    CallSignature,
+    InferenceRequest,
+    ModelClient,
+    ModelEvent,
+    Stop,
+    StopReason,
+    StreamResult,
+    ThinkingSignature,
+    TokenUsage,
+    UsageReport,
+    VendorAnswer,
+)
+from awaken.contracts.models.stream_recovery import InFlightTool, InterruptSnapshot
+from awaken.contracts.storage.store import StreamCheckpoint
+from awaken.redaction import describe_error, loggable_error
+from awaken.runtime.primitives.alarm import Alarm
+from awaken.runtime.primitives.idle_timer import IdleTimer
+from awaken.runtime.run import Run
+
+from .streamed_answer import ShownAnswer, block_events
+
+logger = logging.getLogger(__name__)
+
+_ALIVE_S = 1800
+"""How long a model may send signs of life and nothing else."""
+
+
+class Answer:
+    """Collects a model's answer, over several streams if it has to be continued.
+
+    One that is held is shown to nobody while it comes, but for what `shown` lets through.
+    """
+
+    __slots__ = (
+        "_alarm", "_alive_since", "_before", "_blocks", "_calls", "_client", "_is_held", "_refused",
+        "_renamed", "_run", "_shown", "_signatures", "_stop", "_text", "_thinking", "_used",
+        "_vendor", "has_begun", "on_begun", "usage",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        run: Run,
+        client: ModelClient,
+        *,
+        is_held: bool = False,
+        shown: ShownAnswer | None = None,
+        alarm: Alarm | None = None,
+    ) -> None:
+        self._run = run
+        self._is_held = is_held
+        self._shown = shown
+        self._alarm = alarm or run.alarm
+        self._client = client
+        self._blocks: list[ContentBlock] = []
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._calls: dict[str, tuple[str, list[str]]] = {}
+        self._refused: dict[str, str] = {}
+        """Call ids that no further call may use, and why."""
+        self._renamed: dict[str, str] = {}
+        """The ids of calls whose own id an earlier call of the thread has had."""
+        self._used: frozenset[str] | None = None
+        """The ids of all earlier calls, once one is called."""
+        self._signatures: dict[str, str] = {}
+        self._stop: StopReason | None = None
+        self._vendor: VendorAnswer | None = None
+        self._before = 0
+        self._alive_since: float | None = None
+        self.usage: TokenUsage | None = None
+        """What the newest stream has used, as far as it was reported."""
+        self.has_begun = False
+        """Whether the newest stream has said anything."""
+        self.on_begun: Callable[[], None] | None = None
+        """Called when it says the first thing."""
+
+    async def stream(self, client: ModelClient, request: InferenceRequest, idle_ms: int) -> None:
+        """Add what one more stream says, until it comes to its end.
+
+        Raises:
+            ModelError: The stream broke off; what it said before is kept.
+        """
+        self._client = client
+        self._stop = self.usage = self._vendor = None
+        self.has_begun = False
+        self._before = self._size() if self._blocks or self._text else 0
+        timer = IdleTimer(self._alarm, idle_ms)
+        try:
+            with timer:
+                await self._consume(request, timer)
+        except ModelError:
+            raise
+        except TimeoutError as error:
+            raise ModelTimeout("the model sent nothing for too long") from error
+        except OSError as error:
+            raise TransportFailed(describe_error(error)) from error
+        except Exception as error:
+            shown = loggable_error(error)
+            logger.error("Provider '%s' raised.", client.name, exc_info=shown)
+            raise ProviderBroken(describe_error(error)) from error
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether the model has said why it stopped."""
+        return self._stop is not None
+
+    @property
+    def heard_chars(self) -> int:
+        """How much the newest stream may have cost that it did not report."""
+        return self._size() - self._before
+
+    def snapshot(self) -> InterruptSnapshot:
+        """What there is when a stream breaks off; a call is complete when its arguments are."""
+        completed: list[ToolCall] = []
+        in_flight: InFlightTool | None = None
+        for call_id, (name, parts) in self._calls.items():
+            call = self._call(call_id) if any(parts) else None
+            if call is not None and isinstance(call.arguments, dict):
+                completed.append(call)
+            else:
+                in_flight = InFlightTool(id=call_id, name=name, partial_args="".join(parts))
+        return InterruptSnapshot(
+            text=text_of(self._content()) or None,
+            completed_tool_calls=tuple(completed),
+            in_flight_tool=in_flight,
+        )
+
+    def reopen(self) -> None:
+        """Go on in the middle of the text: the next stream continues its last block."""
+        self.give_up_calls("cut off; the model is asked again")
+        self._stop = None
+        self._close_block()
+        if self._blocks and isinstance(last := self._blocks[-1], Text):
+            self._blocks.pop()
+            self._text.append(last.text)
+
+    def start_over(self, reason: str) -> None:
+        """Forget everything; whoever saw some of it is told."""
+        self.give_up_calls(reason)
+        self._stop = None
+        if self._content():
+            self._emit(StreamReset(reason=reason))
+        if self._shown is not None:
+            self._shown.start_over(reason)
+        self._blocks.clear()
+        self._text.clear()
+        self._thinking.clear()
+
+    def take_up(self, checkpoint: StreamCheckpoint) -> None:
+        """Begin with what another process has heard, and show it to whoever reads."""
+        for block in checkpoint.content:
+            for said in (*block_events((block,)), block):
+                self._let_through(said)
+            self._blocks.append(block)
+        for call in checkpoint.tool_calls:
+            text = msgspec.json.encode(call.arguments).decode()
+            self._calls[call.id] = (call.name, [text])
+            if call.signature is not None:
+                self._signatures[call.id] = call.signature
+        for event in self.seen():
+            self._emit(event)
+
+    def end_with_calls(self) -> StreamResult:
+        """End a broken answer with the calls that are complete; the others are given up."""
+        self._stop = StopReason.TOOL_USE
+        for call_id, (name, parts) in list(self._calls.items()):
+            # If nothing of its arguments came, the model may have wanted to give some.
+            if not any(parts) or self._call(call_id) is None:
+                self._drop(call_id, f"the arguments of '{name}' were cut off")
+        self._refused[""] = "the connection broke, and further calls, if any, did not arrive"
+        return self.result()
+
+    def seen(self) -> list[AgentEvent]:
+        """What was streamed so far, one event per block."""
+        events = block_events(self._content())
+        for call_id, (name, parts) in self._calls.items():
+            events.append(ToolCallStart(id=call_id, name=name))
+            events.append(ToolCallDelta(id=call_id, args_delta="".join(parts)))
+        return events
+
+    def checkpoint(self) -> tuple[tuple[ContentBlock, ...], tuple[ToolCall, ...], str | None]:
+        """What was said, the calls that are complete, and the tool of one that is not."""
+        found = self.snapshot()
+        open_tool = found.in_flight_tool.name if found.in_flight_tool is not None else None
+        return self._content(), found.completed_tool_calls, open_tool
+
+    async def _consume(self, request: InferenceRequest, timer: IdleTimer) -> None:
+        feed, run, text = self._run.feed, self._run, self._text
+        is_held = self._is_held
+        async with aclosing(self._opened(request)) as events:
+            async for event in events:
+                if type(event) is Alive:
+                    timer.is_fresh = timer.is_fresh or self._is_patient()
+                    continue
+                timer.is_fresh = True
+                if not self.has_begun:
+                    self._begin()
+                self._alive_since = None
+                if type(event) is TextDelta:
+                    if self._thinking:
+                        self._close_block()
+                    text.append(event.delta)
+                    if is_held:
+                        self._let_through(event)
+                    elif feed.readers:
+                        run.emit(event)
+                else:
+                    self._take(event)
+                if feed.is_full:
+                    timer.pause()
+                    await feed.drain()
+                    timer.resume()
+
+    def _begin(self) -> None:
+        self.has_begun = True
+        if self.on_begun is not None:
+            self.on_begun()
+
+    def _emit(self, event: AgentEvent) -> None:
+        if not self._is_held:
+            self._run.emit(event)
+
+    def _let_through(self, said: AgentEvent | ContentBlock) -> None:
+        """Have a delta, or the end of a thought, shown as far as it may be seen.
+
+        What follows the first text is not: it is looked at together with that.
+        """
+        if self._shown is None or any(type(it) is Text for it in self._blocks):
+            return
+        match said:
+            case TextDelta() | ReasoningDelta():
+                self._shown.hear(said)
+            case Thinking():
+                self._shown.close(said)
+
+    def _is_patient(self) -> bool:
+        """Whether a sign of life still counts: not for ever, if nothing else comes."""
+        now = self._run.loop.time()
+        if self._alive_since is None:
+            self._alive_since = now
+        return now - self._alive_since < _ALIVE_S
+
+    def _opened(self, request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
+        client = self._client
+        events = client.stream(request)
+        if not hasattr(events, "aclose"):
+            kind = type(events).__name__
+            message = f"stream() of provider '{client.name}' gave a {kind}, not an async generator"
+            raise ProviderBroken(message)
+        return events
+
+    def _take(self, event: ModelEvent) -> None:
+        match event:
+            case ReasoningDelta():
+                if self._text:
+                    self._close_block()
+                self._thinking.append(event.delta)
+                self._emit(event)
+                self._let_through(event)
+            case ToolCallStart():
+                self._open_call(event)
+            case ToolCallDelta():
+                if self._renamed and event.id in self._renamed:
+                    self._take_renamed(event)
+                elif event.id in self._calls and event.id not in self._refused:
+                    self._calls[event.id][1].append(event.args_delta)
+                    self._emit(event)
+            case UsageReport(usage=usage):
+                self.usage = usage if self.usage is None else self.usage.plus(usage)
+            case _:
+                self._take_mark(event)
+
+    def _take_mark(self, event: ModelEvent) -> None:
+        match event:
+            case BlockStop():
+                self._close_block()
+            case ThinkingSignature():
+                self._sign(event)
+            case CallSignature(id=call_id, signature=signature):
+                self._signatures[self._renamed.get(call_id, call_id)] = signature
+            case Stop(reason=reason):
+                self._stop = reason
+            case VendorAnswer():
+                self._vendor = event
+            case _:
+                self._refuse(event)
+
+    def _refuse(self, event: object) -> NoReturn:
+        name, kind = self._client.name, type(event).__name__
+        message = f"provider '{name}' yielded a {kind}; yield TextDelta, ToolCallStart, …, Stop"
+        raise ProviderBroken(message)
+
+    def _open_call(self, event: ToolCallStart) -> None:
+        if event.id in self._calls or event.id in self._renamed:
+            # Only the first call of an id counts: two results for one id would be invalid.
+            self._refused[event.id] = f"call id '{event.id}' was used twice"
+        elif not (event.id and event.name):
+            self._refused[event.id] = "a call has no id or no name"
+        else:
+            if event.id in self._earlier_ids():
+                # What somebody decides, or sends again, about the earlier call is not about it.
+                # Always the same way: a process that goes on with the run asks the model again.
+                run = self._run
+                new = derived_id(run.identity.run_id, str(run.step), event.id)
+                self._renamed[event.id] = new
+                event = msgspec.structs.replace(event, id=self._renamed[event.id])
+            self._calls[event.id] = (event.name, [])
+            self._emit(event)
+
+    def _earlier_ids(self) -> frozenset[str]:
+        if self._used is None:
+            said = self._run.messages
+            self._used = frozenset(
+                [call.id for message in said if message.tool_calls for call in message.tool_calls]
+            )
+        return self._used
+
+    def _take_renamed(self, event: ToolCallDelta) -> None:
+        call_id = self._renamed[event.id]
+        if event.id not in self._refused and call_id in self._calls:
+            self._calls[call_id][1].append(event.args_delta)
+            self._emit(msgspec.structs.replace(event, id=call_id))
+
+    def _sign(self, event: ThinkingSignature) -> None:
+        if self._text:
+            self._close_block()
+        self._close_block(event)
+        if event.signature is not None:
+            self._emit(ReasoningEncryptedValue(encrypted_value=event.signature))
+
+    def give_up_calls(self, reason: str) -> None:
+        """Forget the calls of the stream before; whoever saw them begin learns that they ended."""
+        for call_id, (name, _) in self._calls.items():
+            self._emit(ToolCallCancel(id=call_id, name=name, reason=reason))
+        self._calls.clear()
+        self._refused.clear()
+        self._renamed.clear()
+        self._signatures.clear()
+
+    def _size(self) -> int:
+        closed = sum(len(block.text) for block in self._blocks if isinstance(block, Text))
+        return closed + sum(map(len, self._text)) + sum(map(len, self._thinking))
+
+    def _close_block(self, signed: ThinkingSignature | None = None) -> None:
+        content = self._content(signed)
+        for block in content[len(self._blocks) :]:
+            self._let_through(block)
+        self._blocks = list(content)
+        self._text.clear()
+        self._thinking.clear()
+
+    def _content(self, signed: ThinkingSignature | None = None) -> tuple[ContentBlock, ...]:
+        blocks, thought, text = self._blocks, "".join(self._thinking), "".join(self._text)
+        if thought or (signed is not None and signed.signature is not None):
+            signature, origin = (signed.signature, signed.origin) if signed else (None, None)
+            block = Thinking(thinking=encodable(thought), signature=signature, origin=origin)
+            return (*blocks, block)
+        return (*blocks, Text(text=encodable(text))) if text else tuple(blocks)
+
+    def result(self) -> StreamResult:
+        """The whole answer; calls that cannot be executed are dropped, with the reason."""
+        calls: list[ToolCall] = []
+        is_incomplete = False
+        for call_id, (name, _) in list(self._calls.items()):
+            call = self._call(call_id)
+            if call is not None:
+                calls.append(call)
+            else:
+                is_incomplete = True
+                self._drop(call_id, f"the arguments of '{name}' are not valid JSON")
+        return StreamResult(
+            content=self._content(),
+            tool_calls=tuple(calls),
+            stop_reason=self._stop,
+            has_incomplete_tool_calls=is_incomplete,
+            dropped_calls=tuple(self._refused.values()),
+            vendor=self._vendor,
+        )
+
+    def said(self) -> StreamResult:
+        """What it has said so far, for those who only watch: nothing is dropped for it."""
+        calls = (self._call(call_id) for call_id in self._calls)
+        return StreamResult(
+            content=self._content(),
+            tool_calls=tuple(call for call in calls if call is not None),
+            stop_reason=self._stop,
+            vendor=self._vendor,
+        )
+
+    def _call(self, call_id: str) -> ToolCall | None:
+        name, parts = self._calls[call_id]
+        text = "".join(parts)
+        try:
+            arguments = msgspec.json.decode(encodable(text)) if text else {}
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        signature = self._signatures.get(call_id)
+        return ToolCall(id=call_id, name=name, arguments=arguments, signature=signature)
+
+    def _drop(self, call_id: str, problem: str) -> None:
+        name, _ = self._calls.pop(call_id)
+        self._refused[call_id] = problem
+        self._emit(ToolCallCancel(id=call_id, name=name, reason=problem))

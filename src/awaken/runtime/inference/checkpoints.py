@@ -1,0 +1,96 @@
+"""Stream checkpoints: what a model has said so far is kept from time to time while it speaks.
+
+The next process goes on with the answer from there. Saving happens beside the stream and never
+holds it up.
+"""
+
+import asyncio
+import logging
+from types import TracebackType
+
+from awaken.contracts.errors import LeaseLost
+from awaken.contracts.messages.content import ContentBlock
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.storage.store import StreamCheckpoint
+from awaken.runtime.journal.leases import RunHandedOver
+from awaken.runtime.run import Run
+
+logger = logging.getLogger(__name__)
+
+_HAND_OVER_S = 2.0
+_Heard = tuple[tuple[ContentBlock, ...], tuple[ToolCall, ...], str | None]
+
+
+class StreamCheckpoints:
+    """Saves the turn at most every `stream_checkpoint_ms`, one save at a time, until it is over."""
+
+    __slots__ = ("_run", "_saved", "_saving", "_timer")
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._saved: _Heard = ((), (), None)
+        self._saving: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> None:
+        if self._run.services.limits.stream_checkpoint_ms:
+            self._set_timer()
+
+    async def __aexit__(
+        self,
+        _type: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if isinstance(self._run.stopped_by, RunHandedOver):
+            # No commit follows here: whoever goes on has only what is kept now.
+            self.save_soon()
+            if self._saving is not None:
+                await asyncio.wait([self._saving], timeout=_HAND_OVER_S)
+        if self._saving is not None and not self._saving.done():
+            # The commit that follows makes it void.
+            self._saving.cancel()
+            await asyncio.wait([self._saving])
+
+    def _set_timer(self) -> None:
+        pause_s = self._run.services.limits.stream_checkpoint_ms / 1000
+        self._timer = self._run.loop.call_later(pause_s, self._tick)
+
+    def save_soon(self) -> None:
+        """Keep what there is now, without waiting for it."""
+        is_busy = self._saving is not None and not self._saving.done()
+        answer = self._run.streaming
+        if is_busy or answer is None:
+            return
+        heard = answer.checkpoint()
+        if heard != self._saved:
+            self._saved = heard
+            self._saving = self._run.loop.create_task(self._save(heard))
+
+    def _tick(self) -> None:
+        self._set_timer()
+        self.save_soon()
+
+    async def _save(self, heard: "_Heard") -> None:
+        run, lease = self._run, self._run.journal.lease
+        assert lease is not None
+        checkpoint = StreamCheckpoint(
+            run_id=run.identity.run_id,
+            thread_id=run.identity.thread_id,
+            step=run.step,
+            message_id=run.step_message_id,
+            model=run.agent.spec.model_id,
+            content=heard[0],
+            tool_calls=heard[1],
+            open_tool=heard[2],
+            updated_at=run.services.clock.now_ms(),
+        )
+        try:
+            await run.store.save_checkpoint(checkpoint, lease.token)
+        except LeaseLost:
+            run.lose_lease()
+        except Exception:
+            # The answer itself will be committed; only a notice for the next process is lost.
+            logger.warning("A stream checkpoint was not saved.", exc_info=True)

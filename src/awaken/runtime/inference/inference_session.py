@@ -1,0 +1,136 @@
+"""Asking until the answer is whole, and what to do when a stream breaks off.
+
+What was streamed is never thrown away if it can be continued, and never said twice: text goes on
+where it stopped, complete calls are taken as they are, and only an answer that has neither is
+asked for again from its beginning.
+"""
+
+import msgspec
+
+from awaken.contracts.messages.message import Visibility, assistant, user
+from awaken.contracts.models.errors import ContextOverflow, ModelError
+from awaken.contracts.models.inference import InferenceRequest, StreamResult
+from awaken.contracts.models.stream_recovery import (
+    INTERRUPTED_PROMPT,
+    TRUNCATED_PROMPT,
+    RecoveryPlan,
+    recovery_plan,
+)
+from awaken.contracts.storage.store import StreamCheckpoint
+from awaken.runtime.run import Run
+
+from .answer import Answer
+from .checkpoints import StreamCheckpoints
+from .model_calls import ModelCalls, routes_for
+from .request import smaller_request
+from .retry_planner import RetryPlanner
+
+
+class InferenceSession:
+    """One inference, over as many calls as it takes and the policy allows."""
+
+    __slots__ = (
+        "_answer", "_began", "_calls", "_kept", "_known_patience", "_request", "_routes", "_run",
+    )  # fmt: skip
+
+    def __init__(
+        self, run: Run, request: InferenceRequest, answer: Answer, kept: StreamCheckpoints | None
+    ) -> None:
+        self._run = run
+        self._request = request
+        self._answer = answer
+        self._kept = kept
+        self._calls = ModelCalls(run, answer)
+        self._routes = routes_for(run, request)
+        self._began = run.services.clock.monotonic_ms()
+        self._known_patience: RetryPlanner | None = None
+
+    @property
+    def model(self) -> str:
+        """Who was asked last, by the name that the provider knows."""
+        asked = self._calls.asked
+        return self._request.upstream_model if asked is None else asked.spec.upstream_model
+
+    async def whole_answer(self, heard: StreamCheckpoint | None) -> StreamResult:
+        """Ask until nothing is missing, or until the continuations are used up.
+
+        `heard` is what another process has streamed of this answer.
+
+        Raises:
+            ModelError: The answer cannot be had; what was said is kept.
+            BudgetExceeded: It may not be asked for.
+        """
+        asked: InferenceRequest | None = self._request
+        if heard is not None:
+            self._answer.take_up(heard)
+            self._keep()
+            asked = self._rest()
+        result = await self._stretch(asked)
+        for _ in range(self._run.agent.spec.max_continuation_retries):
+            if not result.needs_truncation_recovery:
+                break
+            result = await self._stretch(self._rest_of_text(result.text, TRUNCATED_PROMPT))
+        return msgspec.structs.replace(result, usage=self._calls.usage)
+
+    async def _stretch(self, asked: InferenceRequest | None) -> StreamResult:
+        """Ask until a stream has come to its end; returns the answer so far."""
+        while asked is not None:
+            try:
+                patience = self._known_patience
+                routes = self._routes if patience is None else patience.left
+                await self._calls.make(asked, routes)
+            except ModelError as error:
+                if self._answer.has_stopped and error.retryable:
+                    # It was all said; what broke was only the connection.
+                    return self._answer.result()
+                self._keep()
+                if not (self._fits_now(error) or await self._outlasts(error)):
+                    if self._patience.has_better_word(error, has_begun=self._answer.has_begun):
+                        raise self._patience.better_word(error) from error
+                    raise
+                asked = self._rest()
+            else:
+                return self._answer.result()
+        return self._answer.end_with_calls()
+
+    @property
+    def _patience(self) -> RetryPlanner:
+        """Made by the first failure: most answers come at once."""
+        if self._known_patience is None:
+            self._known_patience = RetryPlanner(self._run, self._routes, self._began)
+        return self._known_patience
+
+    def _keep(self) -> None:
+        if self._kept is not None:
+            self._kept.save_soon()
+
+    async def _outlasts(self, error: ModelError) -> bool:
+        has_begun = self._answer.has_begun
+        return await self._patience.outlasts(error, self._calls.asked, has_begun=has_begun)
+
+    def _fits_now(self, error: ModelError) -> bool:
+        """Whether the request was too long and could be made shorter."""
+        smaller = None
+        if isinstance(error, ContextOverflow):
+            smaller = smaller_request(self._run, self._request)
+        if smaller is None:
+            return False
+        self._request = smaller
+        return True
+
+    def _rest(self) -> InferenceRequest | None:
+        """What to ask for after a break; None when all that is missing can be done without."""
+        snapshot = self._answer.snapshot()
+        if recovery_plan(snapshot) is RecoveryPlan.SYNTHESIZE_TOOL_USE:
+            return None
+        return self._rest_of_text(snapshot.text or "", INTERRUPTED_PROMPT)
+
+    def _rest_of_text(self, text: str, prompt: str) -> InferenceRequest:
+        request = self._request
+        if not text.strip() or request.output_schema is not None:
+            # Half of a structured answer cannot be continued: models begin a new one.
+            self._answer.start_over("the answer broke off; the model is asked again")
+            return request
+        self._answer.reopen()
+        asked = (assistant(text), user(prompt, visibility=Visibility.INTERNAL))
+        return msgspec.structs.replace(request, messages=[*request.messages, *asked])

@@ -1,0 +1,186 @@
+"""One call of a model: chosen, reserved, made, and accounted for whatever becomes of it."""
+
+from functools import lru_cache, partial
+
+import msgspec
+
+from awaken.contracts.models.budgets import BudgetExceeded
+from awaken.contracts.models.errors import ModelError
+from awaken.contracts.models.inference import Addressed, InferenceRequest, TokenUsage
+from awaken.contracts.models.model_specs import ModelSpec
+from awaken.contracts.plugins.instruments import ModelCall
+from awaken.runtime.phases.instruments import watched
+from awaken.runtime.resolution.models import ModelRoute
+from awaken.runtime.run import Run
+from awaken.runtime.spending.calls import (
+    Reservation,
+    in_time,
+    most_nanos,
+    priced,
+    release,
+    reserve,
+    settle,
+)
+
+from .answer import Answer
+from .routing import candidates, ordered, within
+
+_REASONERS = ("o1", "o3", "o4")
+
+
+def routes_for(run: Run, request: InferenceRequest) -> tuple[ModelRoute, ...]:
+    """The models that may answer a request, in the order in which they are asked."""
+    agent = run.agent
+    if request.upstream_model != agent.upstream_model:
+        return (_named_route(agent.models[0], request.upstream_model),)
+    turn = run.services.health.next_turn() if agent.pool is not None else 0
+    return ordered(agent.models, agent.pool, run.identity.thread_id, turn)
+
+
+def _named_route(first: ModelRoute, name: str) -> ModelRoute:
+    """A model that was named for the run: of the first model's provider, and nobody else's."""
+    provider_id = first.spec.provider_id
+    spec = ModelSpec(id=f"{provider_id}:{name}", provider_id=provider_id, upstream_model=name)
+    return ModelRoute(spec=spec, client=first.client)
+
+
+class ModelCalls:
+    """The calls of one inference, one after another."""
+
+    __slots__ = ("_answer", "_has_reserved", "_is_aside", "_run", "asked", "usage")
+
+    def __init__(self, run: Run, answer: Answer, *, is_aside: bool = False) -> None:
+        self._is_aside = is_aside
+        """Whether they say nothing about how long the run's own requests are."""
+        self._run = run
+        self._answer = answer
+        self._has_reserved = False
+        self.asked: ModelRoute | None = None
+        """The model of the newest call."""
+        self.usage: TokenUsage | None = None
+        """What all calls have used."""
+
+    async def make(self, request: InferenceRequest, routes: tuple[ModelRoute, ...]) -> None:
+        """Ask the first of these models that may be asked, and stream what it says.
+
+        Raises:
+            ModelError: The call failed; what was said before is kept.
+            AllModelsUnavailable: None may be asked; says when the first may be again.
+            BudgetExceeded: None can be paid.
+        """
+        run, health = self._run, self._run.services.health
+        route, held = await self._booked(request, routes)
+        while not health.try_begin(route.id):
+            # Another run was faster while the budget was asked.
+            await release(run, held)
+            route, held = await self._booked(request, routes)
+        self.asked = route
+        wanted = _for_route(request, route) if held is None else held.request
+        is_refused = False
+        try:
+            await self._stream(route, wanted, held)
+        except ModelError as error:
+            health.failed(route.id, error)
+            is_refused = not self._answer.has_begun
+            raise
+        except BaseException:
+            health.abandoned(route.id)
+            raise
+        else:
+            health.succeeded(route.id)
+        finally:
+            await self._account(route, held, is_refused=is_refused)
+
+    async def _stream(
+        self, route: ModelRoute, request: InferenceRequest, held: Reservation | None
+    ) -> None:
+        run, answer = self._run, self._answer
+        call = answer.stream(route.client, request, _idle_ms(run, request))
+        timed = call if held is None else in_time(held, call)
+        if not run.instruments:
+            await timed
+            return
+        seen = ModelCall(
+            request=request,
+            model_id=route.id,
+            provider=route.client.name,
+            agent_id=run.agent.spec.id,
+            step=run.step,
+            server=route.client.server if isinstance(route.client, Addressed) else None,
+        )
+        with watched(run, lambda it: it.model_call(seen)) as watches:
+            answer.on_begun = partial(watches.tell, lambda it: it.begun())
+            try:
+                await timed
+            finally:
+                answer.on_begun = None
+            said, usage = answer.said(), answer.usage
+            if run.agent.env.answer_screens:
+                # Nobody has looked at it yet, and not all of it may be kept.
+                said = msgspec.structs.replace(said, content=(), tool_calls=())
+            watches.tell(lambda it: it.ended(said, usage))
+
+    async def _booked(
+        self, request: InferenceRequest, routes: tuple[ModelRoute, ...]
+    ) -> tuple[ModelRoute, Reservation | None]:
+        """The model to ask now, with what the call may spend set aside."""
+        run, health, pool = self._run, self._run.services.health, self._run.agent.pool
+        await health.refresh()
+        if pool is None and health.is_available(routes[0].id):
+            return routes[0], await self._reserved(request, routes[0])
+
+        def most(route: ModelRoute) -> int | None:
+            return most_nanos(run, _for_route(request, route), route.spec)
+
+        *dearer, last = candidates(routes, health, within(pool, most))
+        for route in dearer:
+            try:
+                return route, await self._reserved(request, route)
+            except BudgetExceeded:
+                # Another one of the pool may be cheaper.
+                continue
+        return last, await self._reserved(request, last)
+
+    async def _reserved(self, request: InferenceRequest, route: ModelRoute) -> Reservation | None:
+        wanted, is_first = _for_route(request, route), not self._has_reserved
+        held = await reserve(self._run, wanted, route.spec, is_first=is_first)
+        self._has_reserved = True
+        return held
+
+    async def _account(
+        self, route: ModelRoute, held: Reservation | None, *, is_refused: bool
+    ) -> None:
+        run, usage = self._run, self._answer.usage
+        if usage is not None:
+            usage = priced(run, usage, route.spec)
+            self.usage = usage.plus(self.usage)
+            run.usage = run.usage.plus(usage)
+            if run.window is not None and not self._is_aside:
+                run.window.observe(usage.prompt_tokens)
+        if is_refused and usage is None:
+            await release(run, held)
+        else:
+            is_guessed = usage is None and held is not None
+            heard = self._answer.heard_chars if is_guessed else 0
+            await settle(run, held, usage, heard)
+
+
+def _for_route(request: InferenceRequest, route: ModelRoute) -> InferenceRequest:
+    """The request with what this model is called and limited by."""
+    model, overrides = route.spec.upstream_model, route.overrides(request.overrides)
+    if model == request.upstream_model and overrides is request.overrides:
+        return request
+    return msgspec.structs.replace(request, upstream_model=model, overrides=overrides)
+
+
+def _idle_ms(run: Run, request: InferenceRequest) -> int:
+    effort = request.overrides.reasoning_effort if request.overrides is not None else None
+    factor = 2 if effort is not None or _is_reasoner(request.upstream_model) else 1
+    limit = run.services.limits.model_idle_ms
+    return min(run.agent.retry.stream_idle_timeout_ms * factor, limit) or limit
+
+
+@lru_cache(maxsize=256)
+def _is_reasoner(model: str) -> bool:
+    name = model.lower()
+    return name.startswith(_REASONERS) or "thinking" in name or "reasoning" in name

@@ -1,0 +1,187 @@
+"""Building a request: instructions, context messages, history, tools and overrides."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import msgspec
+
+from awaken.contracts.errors import InvalidInput, PluginFailed
+from awaken.contracts.messages.content import text_of
+from awaken.contracts.messages.context_messages import ContextMessage, ContextTarget
+from awaken.contracts.messages.message import Message, MessageMetadata, Role
+from awaken.contracts.models.inference import InferenceOverride, InferenceRequest, ModelTool
+from awaken.contracts.plugins.loop_state import (
+    CONTEXT_MESSAGES,
+    STEP_OVERRIDE,
+    TOOL_FILTER,
+    ContextEmitted,
+    ToolFilter,
+)
+from awaken.contracts.state.keys import EMPTY_COMMAND
+from awaken.runtime.context.window import ContextWindow, Frame, clamped
+from awaken.runtime.phases.commands import commit_command
+from awaken.runtime.resolution.resolver import ResolvedAgent
+from awaken.runtime.run import Run
+
+from .compaction import ask_for_summary, take_summary
+
+
+def build_request(run: Run) -> InferenceRequest:
+    """Build this step's request and use up what hooks left for it.
+
+    The transcript itself is handed over when nothing has to be put around it, so that a long
+    history costs nothing. With a context policy only what fits into its window is sent, counted
+    after the transforms of plugins.
+    """
+    agent = run.agent
+    texts, before, after = _around(run.state.get(CONTEXT_MESSAGES))
+    tools = _offered(agent.model_tools, run.state.get(TOOL_FILTER))
+    override = _override(run)
+    system = (*agent.system, *texts) if texts else agent.system
+    frame = Frame(system, before, after, tools)
+    messages = _fitted(run, frame)
+    _use_up(run)
+    model = agent.upstream_model
+    if override is not None and override.upstream_model is not None:
+        model, override = _model_override(override)
+    policy = agent.spec.context_policy
+    return InferenceRequest(
+        upstream_model=model,
+        messages=messages,
+        system=system,
+        tools=tools,
+        overrides=override,
+        enable_prompt_cache=policy is None or policy.enable_prompt_cache,
+        output_schema=agent.output.schema if agent.output is not None else None,
+        tool_choice=_tool_choice(run, tools) if run.request.tool_choice is not None else None,
+    )
+
+
+def smaller_request(run: Run, request: InferenceRequest) -> InferenceRequest | None:
+    """The latest request again with less history, after a provider found it too long.
+
+    None when nothing may be left out: without a context policy, or when nothing is left to cut.
+    """
+    window = run.window
+    if window is None or not window.shrink():
+        return None
+    return msgspec.structs.replace(request, messages=window.placed())
+
+
+def _fitted(run: Run, frame: Frame) -> Sequence[Message]:
+    """The messages of the request: rewritten by the agent's plugins, then cut to what fits."""
+    agent, window = run.agent, _window(run)
+    run.window = window
+    if window is None:
+        messages = frame.around(run.messages)
+        return _transformed(agent, frame.tools, messages) if agent.env.transforms else messages
+    has_summaries = window.policy.autocompact_threshold is not None
+    window.catch_up(frame)
+    if has_summaries:
+        take_summary(run, window)
+    if agent.env.transforms:
+        window.rewrite(partial(_transformed, agent, frame.tools))
+    if has_summaries:
+        ask_for_summary(run, window)
+    return window.fitted()
+
+
+def _window(run: Run) -> ContextWindow | None:
+    """The run's window; another agent's policy needs another one."""
+    agent, window = run.agent, run.window
+    policy = agent.spec.context_policy
+    if policy is None:
+        return None
+    wanted = clamped(policy, (route.spec for route in agent.models))
+    if window is not None and window.policy == wanted:
+        return window
+    return ContextWindow(wanted, run.messages, run.state)
+
+
+def _transformed(
+    agent: ResolvedAgent, tools: tuple[ModelTool, ...], messages: Sequence[Message]
+) -> Sequence[Message]:
+    for plugin, transform in agent.env.transforms:
+        messages = transform(list(messages), tools)
+        if not isinstance(messages, list):
+            problem = f"returned {type(messages).__name__}; return the list of messages to send"
+            raise PluginFailed(what="A request transform", plugin=plugin, problem=problem)
+    return messages
+
+
+def _override(run: Run) -> InferenceOverride | None:
+    """Combine the overrides; the agent's come first, then the run's, then this step's."""
+    step = run.state.get(STEP_OVERRIDE) if run.state.has(STEP_OVERRIDE) else None
+    merged: InferenceOverride | None = None
+    for source in (run.agent.overrides, run.request.overrides, step):
+        if source is not None:
+            merged = source if merged is None else merged.merged(source)
+    return None if merged is None or merged.is_empty else merged
+
+
+def _model_override(override: InferenceOverride) -> tuple[str, InferenceOverride | None]:
+    model = (override.upstream_model or "").strip()
+    if not model:
+        raise InvalidInput(what="The model override", problem="it is blank")
+    rest = msgspec.structs.replace(override, upstream_model=None)
+    return model, None if rest.is_empty else rest
+
+
+def _tool_choice(run: Run, tools: tuple[ModelTool, ...]) -> str | None:
+    """What the request wants of the first answer; later ones are free, or no run would end."""
+    wanted = run.request.tool_choice
+    is_offered = wanted in ("none", "required") or any(tool.id == wanted for tool in tools)
+    is_first = run.messages[-1].role not in (Role.ASSISTANT, Role.TOOL) if run.messages else True
+    return wanted if tools and is_offered and is_first else None
+
+
+def _use_up(run: Run) -> None:
+    command = EMPTY_COMMAND
+    contexts = run.state.get(CONTEXT_MESSAGES).values()
+    if any(not it.persistent or it.consume_after_emit for it in contexts):
+        command = command.update(CONTEXT_MESSAGES, ContextEmitted())
+    if run.state.has(TOOL_FILTER):
+        command = command.clear(TOOL_FILTER)
+    if run.state.has(STEP_OVERRIDE):
+        command = command.clear(STEP_OVERRIDE)
+    if not command.is_empty:
+        commit_command(run, command)
+
+
+def _offered(tools: tuple[ModelTool, ...], filtered: ToolFilter) -> tuple[ModelTool, ...]:
+    if filtered.include_only:
+        wanted = {tool_id for group in filtered.include_only for tool_id in group}
+        tools = tuple(tool for tool in tools if tool.id in wanted)
+    if filtered.excluded:
+        hidden = frozenset(filtered.excluded)
+        tools = tuple(tool for tool in tools if tool.id not in hidden)
+    if filtered.last:
+        behind = frozenset(filtered.last)
+        tools = tuple(sorted(tools, key=lambda tool: tool.id in behind))
+    return tools
+
+
+def _around(
+    contexts: Mapping[str, ContextMessage],
+) -> tuple[list[str], list[Message], list[Message]]:
+    """Instructions, and messages before and after the history, each target in its place."""
+    texts: list[str] = []
+    before: list[Message] = []
+    after: list[Message] = []
+    for context in sorted(contexts.values(), key=lambda each: each.order):
+        if context.target is ContextTarget.SYSTEM and context.role is Role.SYSTEM:
+            texts.append(text_of(context.content))
+        elif context.target is ContextTarget.SUFFIX_SYSTEM:
+            after.append(_message(context))
+        else:
+            before.append(_message(context))
+    return texts, before, after
+
+
+def _message(context: ContextMessage) -> Message:
+    return Message(
+        role=context.role,
+        content=context.content,
+        visibility=context.visibility,
+        metadata=MessageMetadata(provenance=context.provenance),
+    )

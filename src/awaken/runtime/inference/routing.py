@@ -1,0 +1,116 @@
+"""Which model answers: the order of a pool, and who of it may be asked now. Nothing here is I/O."""
+
+import math
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from itertools import accumulate
+from typing import Protocol
+
+from awaken.contracts.models.errors import AllModelsUnavailable
+from awaken.contracts.models.model_specs import NANOS, ModelPool, PoolMember, PoolRole, PoolRouting
+from awaken.runtime.resolution.models import ModelRoute
+
+_HASH_BITS = 52
+"""As many as a float between 0 and 1 can tell apart from both."""
+_GOLDEN = (math.sqrt(5) - 1) / 2
+
+
+class Availability(Protocol):
+    """What routing asks of the health of models."""
+
+    def is_available(self, model_id: str) -> bool:
+        """Whether a call may begin."""
+        ...
+
+    def retry_in_ms(self, model_id: str) -> int:
+        """How long a model that is refused will be."""
+        ...
+
+
+def ordered(
+    routes: tuple[ModelRoute, ...], pool: ModelPool | None, thread_id: str, turn: int
+) -> tuple[ModelRoute, ...]:
+    """The order in which an agent's models are asked.
+
+    A sticky pool gives a thread the same order in every process and after every restart; a member
+    that is added or removed moves only the threads that it takes or had. Round robin begins with
+    the next member at each `turn`. Both begin with a member as often as its weight says. Those
+    that are for failover only come last, as they were written.
+    """
+    if pool is None or len(routes) == 1:
+        return routes
+    pairs = list(zip(pool.members, routes, strict=True))
+    members = [pair for pair in pairs if pair[0].role == PoolRole.MEMBER]
+    backups = [route for member, route in pairs if member.role == PoolRole.FAILOVER_ONLY]
+    if pool.routing == PoolRouting.STICKY:
+        members.sort(key=lambda pair: _score(thread_id, pair[0]), reverse=True)
+    else:
+        first = _turn_of([member.weight for member, _ in members], turn)
+        members = members[first:] + members[:first]
+    return (*(route for _, route in members), *backups)
+
+
+def candidates(
+    routes: Sequence[ModelRoute],
+    health: Availability,
+    may_afford: Callable[[ModelRoute], bool] = lambda _: True,
+) -> tuple[ModelRoute, ...]:
+    """Those that may be asked now, in order; looking uses up no probe.
+
+    Raises:
+        AllModelsUnavailable: There is none; names every model, why, and when to ask again.
+    """
+    well = [route for route in routes if health.is_available(route.id)]
+    found = tuple(route for route in well if may_afford(route))
+    if not found:
+        raise _none_left(routes, {route.id for route in well}, health)
+    return found
+
+
+def within(
+    pool: ModelPool | None, nanos: Callable[[ModelRoute], int | None]
+) -> Callable[[ModelRoute], bool]:
+    """Whether a call stays below the pool's limit, by what it may cost in billionths of a dollar.
+
+    What has no price is not refused for it.
+    """
+    limit = None if pool is None or pool.max_call_usd is None else pool.max_call_usd * NANOS
+
+    def may_afford(route: ModelRoute) -> bool:
+        cost = None if limit is None else nanos(route)
+        return limit is None or cost is None or cost <= limit
+
+    return may_afford
+
+
+def _none_left(
+    routes: Sequence[ModelRoute], well: set[str], health: Availability
+) -> AllModelsUnavailable:
+    reasons = []
+    waits = []
+    for route in routes:
+        if route.id in well:
+            reasons.append(f"'{route.id}' costs too much for this call")
+            continue
+        waits.append(health.retry_in_ms(route.id))
+        reasons.append(f"'{route.id}' failed too often, its breaker is open for {waits[-1]} ms")
+    again = f"; ask again in {min(waits)} ms" if waits else ""
+    message = f"No model can be asked: {', '.join(reasons)}{again}."
+    return AllModelsUnavailable(message, retry_after_ms=min(waits, default=None))
+
+
+def _score(thread_id: str, member: PoolMember) -> float:
+    """Weighted rendezvous hashing: the highest score wins with the probability of its weight."""
+    text = f"{len(thread_id)}:{thread_id}{member.model_id}".encode(errors="surrogatepass")
+    drawn = int.from_bytes(blake2b(text, digest_size=8).digest()) >> (64 - _HASH_BITS)
+    share = (drawn + 0.5) / 2**_HASH_BITS
+    return -member.weight / math.log(share)
+
+
+def _turn_of(weights: Sequence[float], turn: int) -> int:
+    """The index of the member whose turn it is."""
+    if len(set(weights)) == 1:
+        return turn % len(weights)
+    # Multiples of the golden ratio fill the line evenly at every moment, whatever the weights.
+    place = (turn * _GOLDEN) % 1 * sum(weights)
+    return next((at for at, end in enumerate(accumulate(weights)) if place < end), 0)

@@ -1,0 +1,151 @@
+"""Having texts looked at before they are kept, shown or sent.
+
+Fails closed: what a screen could not look at is not kept.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from awaken.authoring.results import json_form
+from awaken.contracts.errors import AwakenError, PluginFailed
+from awaken.contracts.events import ActivityDelta, ActivitySnapshot, AgentEvent, ToolCallStreamDelta
+from awaken.contracts.messages.content import Text
+from awaken.contracts.models.inference import StreamResult
+from awaken.contracts.plugins.loop_state import STEP_ANSWER
+from awaken.contracts.plugins.plugin import AfterInferenceContext
+from awaken.contracts.plugins.screens import Screened, TextStream
+from awaken.contracts.state.keys import StateCommand
+from awaken.contracts.tool_results import ToolResult
+from awaken.runtime.phases.commands import commit_command
+from awaken.runtime.phases.contexts import phase_context
+from awaken.runtime.run import Run
+
+logger = logging.getLogger(__name__)
+
+UNSCREENED = "The result could not be screened and was dropped."
+
+
+def screened_answer(run: Run, answer: StreamResult) -> StreamResult:
+    """A model's answer as its screens leave it.
+
+    Raises:
+        PluginFailed: A screen raised, or returned something else than an answer.
+    """
+    for plugin, screen in run.agent.env.answer_screens:
+        context = phase_context(run, AfterInferenceContext, response=answer)
+        context.own, context.prepared = run.own.get(plugin), run.agent.env.prepared.get(plugin)
+        try:
+            screened = screen(context, answer)
+        except AwakenError:
+            raise
+        except Exception as error:
+            problem = f"raised {type(error).__name__}"
+            raise PluginFailed(what="An answer screen", plugin=plugin, problem=problem) from error
+        if not isinstance(screened, Screened):
+            problem = f"returned {type(screened).__name__}; return Screened(answer=…)"
+            raise PluginFailed(what="An answer screen", plugin=plugin, problem=problem)
+        answer = screened.answer
+        if screened.command.effects:
+            problem = "wants effects; a screen is pure"
+            raise PluginFailed(what="An answer screen", plugin=plugin, problem=problem)
+        if not screened.command.is_empty:
+            commit_command(run, screened.command)
+    return answer
+
+
+def answer_streams(run: Run) -> list[TextStream] | None:
+    """Begin to look at one text of an answer while it comes; None: wait until it is whole."""
+    streams: list[TextStream] = []
+    for plugin, begin in run.agent.env.stream_screens:
+        try:
+            begun = None if begin is None else begin(run.agent.env.prepared.get(plugin))
+        except Exception:
+            logger.exception("Plugin '%s' cannot screen an answer that comes.", plugin)
+            return None
+        if begun is None:
+            return None
+        streams.extend(begun)
+    return streams
+
+
+def screened_result(run: Run, result: ToolResult) -> ToolResult:
+    """A tool's result as its screens leave it; an error when one of them failed."""
+    screens = run.agent.env.result_screens
+    if not screens:
+        return result
+    try:
+        fields = _plain(result)
+        for plugin, screen in screens:
+            prepared = run.agent.env.prepared.get(plugin)
+            fields = {name: screen(prepared, value) for name, value in fields.items()}
+        return _with(result, fields)
+    except Exception:
+        logger.exception("A screen failed on a result of %r.", result.tool_name)
+        return ToolResult.error(result.tool_name, UNSCREENED, code="screen_failed")
+
+
+def _plain(result: ToolResult) -> dict[str, Any]:
+    """Everything in a result that people or models read, as plain JSON."""
+    fields: dict[str, Any] = {"message": result.message, "metadata": result.metadata}
+    if (asked := result.suspension) is not None:
+        fields["question"] = [
+            asked.suspension.message,
+            asked.suspension.parameters,
+            asked.suspension.response_schema,
+            asked.pending.arguments,
+        ]
+    return {"data": json_form(result.data), **json_form(fields)}
+
+
+def _with(result: ToolResult, fields: dict[str, Any]) -> ToolResult:
+    question = fields.pop("question", None)
+    asked = result.suspension
+    if asked is not None and question is not None:
+        message, parameters, schema, arguments = question
+        suspension = msgspec.structs.replace(
+            asked.suspension, message=message, parameters=parameters, response_schema=schema
+        )
+        pending = msgspec.structs.replace(asked.pending, arguments=arguments)
+        asked = msgspec.structs.replace(asked, suspension=suspension, pending=pending)
+    return msgspec.structs.replace(result, suspension=asked, **fields)
+
+
+def screened_event(run: Run, event: AgentEvent) -> AgentEvent | None:
+    """What a tool shows while it runs, as its screens leave it; None when one of them failed.
+
+    Pieces of its output are not shown at all: what is in none of them may be in all together.
+    """
+    if isinstance(event, ToolCallStreamDelta):
+        return None
+    name = _SHOWN.get(type(event))
+    if name is None:
+        return event
+    value: Any = getattr(event, name)
+    try:
+        for plugin, screen in run.agent.env.result_screens:
+            value = screen(run.agent.env.prepared.get(plugin), value)
+    except Exception:
+        logger.exception("A screen failed on what a tool shows.")
+        return None
+    return msgspec.structs.replace(event, **{name: value})
+
+
+def given_answer(run: Run) -> StreamResult | None:
+    """The answer that a plugin gives in the place of the model's; it is used up."""
+    if not run.state.has(STEP_ANSWER):
+        return None
+    given = run.state.get(STEP_ANSWER)
+    commit_command(run, StateCommand().clear(STEP_ANSWER))
+    if given is None:
+        return None
+    content = (Text(text=given.text),) if given.text else ()
+    return StreamResult(content=content, tool_calls=given.tool_calls)
+
+
+_SHOWN: Mapping[type, str] = {
+    ActivitySnapshot: "content",
+    ActivityDelta: "patch",
+}

@@ -1,0 +1,147 @@
+"""Showing an answer that is screened while it comes.
+
+What was shown is at every moment the beginning of the screened answer. Whoever keeps or repeats an
+unfinished answer gets what was shown, and nothing that the model said beyond that.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from awaken.contracts.events import AgentEvent, ReasoningEncryptedValue, StreamReset
+from awaken.contracts.messages.content import ContentBlock, Text, Thinking, encodable
+from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.plugins.screens import TextStream
+from awaken.runtime.run import Run
+
+logger = logging.getLogger(__name__)
+
+BeginText = Callable[[], Sequence[TextStream] | None]
+_OTHERWISE = "the answer was screened, and is another one than it seemed to be"
+
+
+def block_events(content: tuple[ContentBlock, ...]) -> list[AgentEvent]:
+    """A turn's content as one delta per block."""
+    events: list[AgentEvent] = []
+    for block in content:
+        if type(block) is Text:
+            events.append(TextDelta(delta=block.text))
+        elif type(block) is Thinking:
+            if block.thinking:
+                events.append(ReasoningDelta(delta=block.thinking))
+            if block.signature is not None:
+                events.append(ReasoningEncryptedValue(encrypted_value=block.signature))
+    return events
+
+
+class ShownAnswer:
+    """What was let through of an answer: its thoughts up to the first text, and that text.
+
+    All the rest, and calls, are shown when the answer is whole; so is what a screen failed on.
+    """
+
+    __slots__ = ("_begin", "_is_stuck", "_parts", "_run", "_streams", "_thoughts")
+
+    def __init__(self, run: Run, begin: BeginText) -> None:
+        self._run = run
+        self._begin = begin
+        self._thoughts: list[Thinking] = []
+        """Those that are complete."""
+        self._parts: list[TextDelta | ReasoningDelta] = []
+        """What was shown of the block that is open."""
+        self._streams: Sequence[TextStream] | None = None
+        """What it goes through."""
+        self._is_stuck = False
+
+    def hear(self, event: TextDelta | ReasoningDelta) -> None:
+        """Take in what the model says next in its block, and show what may be seen."""
+        # Halves of characters are put together, or replaced, when all is there.
+        self._is_stuck = self._is_stuck or encodable(event.delta) != event.delta
+        piece = self._passed(event.delta)
+        if piece:
+            shown = type(event)(delta=piece)
+            self._parts.append(shown)
+            self._run.emit(shown)
+
+    def close(self, thought: Thinking) -> None:
+        """A thought is complete: nothing that follows belongs to it."""
+        piece = self._passed("", is_last=True)
+        if piece:
+            self._run.emit(ReasoningDelta(delta=piece))
+        if self._is_stuck:
+            return
+        shown = "".join((*(it.delta for it in self._parts), piece))
+        is_same = shown == thought.thinking
+        if is_same and thought.signature is not None:
+            self._run.emit(ReasoningEncryptedValue(encrypted_value=thought.signature))
+        self._thoughts.append(thought if is_same else Thinking(thinking=shown))
+        self._parts, self._streams = [], None
+
+    def _passed(self, piece: str, *, is_last: bool = False) -> str:
+        """What the screens let through; nothing more once one of them has failed."""
+        if self._streams is None and not self._is_stuck:
+            self._streams = self._begin()
+            self._is_stuck = self._streams is None
+        if self._is_stuck or self._streams is None:
+            return ""
+        try:
+            for stream in self._streams:
+                piece = stream.hear(piece)
+                if is_last:
+                    piece += stream.end()
+        except Exception:
+            logger.exception("A screen failed on an answer while it came; the rest is held.")
+            self._is_stuck = True
+            return ""
+        return piece
+
+    def start_over(self, reason: str) -> None:
+        """Forget everything; whoever saw some of it is told."""
+        if self.seen():
+            self._run.emit(StreamReset(reason=reason))
+        self._thoughts, self._parts, self._streams, self._is_stuck = [], [], None, False
+
+    def seen(self) -> list[AgentEvent]:
+        """What was shown so far, one event per block."""
+        return block_events(self._content())
+
+    def checkpoint(self) -> tuple[tuple[ContentBlock, ...], tuple[ToolCall, ...], str | None]:
+        """What was shown: calls are not, until the answer is whole."""
+        return self._content(), (), None
+
+    def give_up_calls(self, reason: str) -> None:
+        """Nobody has seen any begin."""
+
+    def rest(self, content: tuple[ContentBlock, ...]) -> list[AgentEvent]:
+        """What is left to show of the answer as it is kept.
+
+        If that does not begin with what was shown, whoever saw it is told to forget it first.
+        """
+        seen, wanted = self.seen(), block_events(content)
+        if not seen:
+            return wanted
+        *before, last = seen
+        at, upto = len(before), len(seen)
+        if wanted[:upto] == seen:
+            return wanted[upto:]
+        is_begun = wanted[:at] == before and at < len(wanted)
+        if is_begun and (left := _left(last, wanted[at])) is not None:
+            return [left, *wanted[upto:]]
+        return [StreamReset(reason=_OTHERWISE), *wanted]
+
+    def _content(self) -> tuple[ContentBlock, ...]:
+        text = "".join(it.delta for it in self._parts)
+        if not text:
+            return tuple(self._thoughts)
+        is_text = type(self._parts[0]) is TextDelta
+        return (*self._thoughts, Text(text=text) if is_text else Thinking(thinking=text))
+
+
+def _left(shown: AgentEvent, full: AgentEvent) -> AgentEvent | None:
+    """What a delta has more than another of its kind; None if it does not begin with that."""
+    match shown, full:
+        case TextDelta(delta=begun), TextDelta(delta=whole) if whole.startswith(begun):
+            return TextDelta(delta=whole[len(begun) :])
+        case ReasoningDelta(delta=begun), ReasoningDelta(delta=whole) if whole.startswith(begun):
+            return ReasoningDelta(delta=whole[len(begun) :])
+    return None

@@ -1,0 +1,59 @@
+"""Which messages from outside a thread has got before: input may be delivered more than once.
+
+A delivery whose process died is made again, also when its messages are in the transcript already,
+or are held for the run. They are told by their ids, which stay the same.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from awaken.contracts.messages.message import Message
+
+
+def wakes_model(messages: Iterable[Message]) -> bool:
+    """Whether something was said that the model is asked about; how far a task is waits."""
+    for message in messages:  # noqa: SIM110 - asked in every run, where a generator costs calls
+        if message.sender is None or not message.sender.is_progress:
+            return True
+    return False
+
+
+def is_same_message(known: Message, message: Message) -> bool:
+    """Whether two messages are one that was delivered twice.
+
+    Ids of tasks and agents are made for one message only. One that a client chose may come again
+    for another message: then what is said differs.
+    """
+    if message.id is None or known.id != message.id or known.role is not message.role:
+        return False
+    return message.sender is not None or known.content == message.content
+
+
+def unheard_messages(messages: Iterable[Message], known: Iterable[Message]) -> tuple[Message, ...]:
+    """Return those messages that are not among the known ones."""
+    wanted = tuple(messages)
+    ids = {message.id for message in wanted if message.id}
+    if not ids:
+        return wanted
+    there = [message for message in known if message.id in ids]
+    if not there:
+        return wanted
+    return tuple(it for it in wanted if not any(is_same_message(other, it) for other in there))
+
+
+def with_free_ids(messages: Iterable[Message], known: Iterable[Message]) -> tuple[Message, ...]:
+    """Return the messages, those without their ids whose ids other messages have.
+
+    A used id would make the commit impossible that takes the message in.
+    """
+    wanted = tuple(messages)
+    ids = {message.id for message in wanted if message.id}
+    used = {message.id for message in known if message.id in ids} if ids else set()
+    freed: list[Message] = []
+    for message in wanted:
+        is_used = message.id is not None and message.id in used
+        freed.append(msgspec.structs.replace(message, id=None) if is_used else message)
+        if message.id is not None:
+            used.add(message.id)
+    return tuple(freed)

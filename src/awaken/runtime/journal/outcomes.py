@@ -1,0 +1,31 @@
+"""What a step comes to. Control flow is a value here, never an exception."""
+
+from awaken.contracts.lifecycle import NaturalEnd, Termination
+from awaken.contracts.record import Record
+
+
+class Continue(Record, frozen=True, kw_only=True):
+    """Take another step."""
+
+
+class SuspendRun(Record, frozen=True, kw_only=True):
+    """Some tool call waits for a decision."""
+
+
+class Finish(Record, frozen=True, kw_only=True):
+    """The run is over."""
+
+    termination: Termination
+
+
+StepOutcome = Continue | SuspendRun | Finish
+
+CONTINUE = Continue()
+SUSPEND = SuspendRun()
+
+
+def may_go_on(outcome: StepOutcome) -> bool:
+    """Whether news is taken in; it keeps a run alive that would have ended by itself."""
+    if isinstance(outcome, Finish):
+        return isinstance(outcome.termination, NaturalEnd)
+    return isinstance(outcome, Continue)

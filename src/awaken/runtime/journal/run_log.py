@@ -1,0 +1,63 @@
+"""One line in the log for each run that failed, goes on here, or was taken over.
+
+The fields of a line are its `extra`, so that logs as JSON have them on their own.
+"""
+
+import logging
+
+from awaken.contracts.lifecycle import Failed, Termination
+from awaken.contracts.messages.content import printable
+from awaken.contracts.runs.records import RunRecord
+
+logger = logging.getLogger("awaken.runs")
+# A program that configures no logging hears of its runs otherwise: nothing is printed for it.
+logger.addHandler(logging.NullHandler())
+
+_REASON_CHARS = 500
+
+
+def log_end(record: RunRecord, termination: Termination) -> None:
+    """Say that a run failed, and why; other ends are nothing to worry about."""
+    if not isinstance(termination, Failed):
+        return
+    logger.warning(
+        "Run '%s' of agent '%s' on thread '%s' failed: %s: %s",
+        record.run_id,
+        record.agent_id,
+        record.thread_id,
+        termination.code,
+        printable(termination.message[:_REASON_CHARS]),
+        extra={**_fields(record), "event": "run_failed", "code": termination.code},
+    )
+
+
+def log_recovery(record: RunRecord) -> None:
+    """Say that a run goes on here which another process had begun."""
+    logger.info(
+        "Run '%s' of agent '%s' on thread '%s' goes on here after step %d: its process is gone.",
+        record.run_id,
+        record.agent_id,
+        record.thread_id,
+        record.steps,
+        extra={**_fields(record), "event": "run_recovered", "steps": record.steps},
+    )
+
+
+def log_takeover(record: RunRecord, reason: str) -> None:
+    """Say that a run which executed here is another process's now."""
+    logger.warning(
+        "Run '%s' of agent '%s' on thread '%s' was taken over by another process: %s",
+        record.run_id,
+        record.agent_id,
+        record.thread_id,
+        printable(reason),
+        extra={**_fields(record), "event": "run_taken_over"},
+    )
+
+
+def _fields(record: RunRecord) -> dict[str, str]:
+    return {
+        "run_id": record.run_id,
+        "thread_id": record.thread_id,
+        "agent_id": record.agent_id,
+    }

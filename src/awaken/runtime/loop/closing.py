@@ -1,0 +1,305 @@
+"""The way out: ending a step, and the one exit path of every run.
+
+Success, stop, block, suspension, cancellation and error all pass through `close_run`: it answers
+what is unanswered, writes the outcome in one commit and emits the one terminal event.
+"""
+
+import asyncio
+import logging
+from functools import partial
+
+import msgspec
+
+from awaken.contracts.backend_results import backend_status
+from awaken.contracts.errors import AwakenError
+from awaken.contracts.events import ErrorEvent, RunFinish, StateSnapshot, StepEnd
+from awaken.contracts.lifecycle import (
+    Cancelled,
+    NaturalEnd,
+    RunStatus,
+    Suspended,
+    Termination,
+    reason_text,
+)
+from awaken.contracts.messages.content import text_of
+from awaken.contracts.messages.message import Message, Role
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins.loop_state import (
+    BACKEND_OUTPUT,
+    PENDING_WORK,
+    RUN_LIFECYCLE,
+    STOP_STATS,
+    CompleteStep,
+    End,
+    Wait,
+)
+from awaken.contracts.plugins.plugin import RunEndContext, StepEndContext
+from awaken.contracts.runs.records import Waiting, WaitingReason
+from awaken.contracts.storage.store import CancelWanted, OutboxEntry
+from awaken.contracts.tasks import BACKGROUND_TASKS
+from awaken.runtime.inference.streamed_answer import block_events
+from awaken.runtime.journal.bookmark import RemoteEnd
+from awaken.runtime.journal.run_log import log_end
+from awaken.runtime.outbox import orders_at_end, orders_at_rest
+from awaken.runtime.phases.contexts import phase_context
+from awaken.runtime.phases.runner import has_work, run_phase
+from awaken.runtime.run import Run
+from awaken.runtime.spending.ledgers import close_accounts, counts_time
+from awaken.runtime.tools.settle import CANCELLED, INTERRUPTED, close_tickets, interrupt
+
+from .task_waits import see_tasks_end, tasks_to_wait_for
+
+logger = logging.getLogger(__name__)
+
+AWAITING_TASKS = "awaiting_tasks"
+
+
+async def complete_step(run: Run) -> None:
+    """End a step; the commit that follows makes it durable, and its `step_end` visible."""
+    if has_work(run, Phase.STEP_END):
+        # Its hooks see the step among the completed ones.
+        _count_completed(run)
+        # Hooks are foreign code: what the step did is durable before they run.
+        await run.flush()
+        await run_phase(run, Phase.STEP_END, phase_context(run, StepEndContext))
+    end_step(run)
+
+
+def end_step(run: Run) -> None:
+    """End a step without its last phase."""
+    _count_completed(run)
+    run.is_step_open = False
+    _keep_stats(run)
+    _announce_state(run)
+    run.journal.announce(StepEnd())
+
+
+def _count_completed(run: Run) -> None:
+    """Count the step, once; a run that has ended counts no more."""
+    lifecycle = run.state.get(RUN_LIFECYCLE)
+    if lifecycle.status is not RunStatus.DONE and lifecycle.step_count < run.step:
+        run.state.update(RUN_LIFECYCLE, CompleteStep())
+
+
+def _keep_stats(run: Run) -> None:
+    if run.agent.stop_rules.conditions or counts_time(run):
+        run.state.update(STOP_STATS, run.stats)
+
+
+async def close_run(run: Run, termination: Termination) -> Termination:
+    """End the run, or let it wait, in one commit.
+
+    Raises:
+        StorageError: The outcome could not be made durable; an error event was emitted.
+    """
+    try:
+        await run.cancels.carry_through(run.journal.settle)
+        waiting = await _waiting_state(run, termination)
+        if waiting is not None and not waiting.is_for_own_tasks:
+            termination = Suspended()
+        _answer_everything(run, termination, is_waiting=waiting is not None)
+        if isinstance(termination, Cancelled):
+            await _await_tasks(run)
+        await _last_phase(run, termination, waiting)
+        await _close_accounts(run)
+        termination = await _write_outcome(run, termination, waiting)
+        log_end(run.record, termination)
+    except Exception as error:
+        code = error.code if isinstance(error, AwakenError) else "internal_error"
+        run.feed.emit(ErrorEvent(message=str(error), code=code))
+        raise
+    return termination
+
+
+async def _waiting_state(run: Run, termination: Termination) -> Waiting | None:
+    """What the run waits for, or None when it ends."""
+    if isinstance(termination, Suspended):
+        if run.remote_end is not None and run.remote_end.waiting is not None:
+            return run.remote_end.waiting
+        tickets = tuple(ticket.ticket_id for ticket in run.tickets.values())
+        return Waiting(
+            reason=WaitingReason.TOOL_PERMISSION,
+            ticket_ids=tickets,
+            since_dispatch_id=run.identity.dispatch_id,
+        )
+    if not isinstance(termination, NaturalEnd):
+        return None
+    since, reason = run.identity.dispatch_id, WaitingReason.BACKGROUND_TASKS
+    if await tasks_to_wait_for(run):
+        return Waiting(reason=reason, since_dispatch_id=since)
+    if run.state.get(PENDING_WORK).has_pending:
+        # Nothing here will tell of it: a message has to, and whoever reads may stop reading.
+        return Waiting(reason=reason, message=AWAITING_TASKS, since_dispatch_id=since)
+    return None
+
+
+async def _await_tasks(run: Run) -> None:
+    """Let tasks end that their cancelled run has to await, for as long as the way out may take."""
+    try:
+        await see_tasks_end(run, run.services.limits.run_end_ms / 1000)
+    except asyncio.CancelledError:
+        # Whoever wants out now does not wait for them.
+        run.cancels.absorb()
+
+
+def _answer_everything(run: Run, termination: Termination, *, is_waiting: bool) -> None:
+    """Leave nothing open: unfinished words, tool calls, tickets, the step, the inbox."""
+    if run.streaming is not None:
+        _keep_partial(run)
+    if not is_waiting:
+        close_tickets(run, reason_text(termination))
+        interrupt(run, tuple(run.open_calls.values()), _interruption(termination))
+    if run.is_step_open:
+        if run.agent.spec.endpoint is not None:
+            # Nothing came back that would tell of steps there.
+            run.step -= 1
+        end_step(run)
+    if not is_waiting:
+        run.take_in_news()
+    if leftover := run.inbox.close():
+        run.hold(leftover)
+
+
+def _keep_partial(run: Run) -> None:
+    """Keep what the client has seen of a turn that was cut off, in the log and the transcript."""
+    if run.streaming is None:
+        return
+    run.streaming.give_up_calls("the turn was cut off")
+    said, _, _ = run.streaming.checkpoint()
+    for event in block_events(said):
+        run.journal.record(event)
+    if text_of(said).strip():
+        run.append(
+            Message(
+                role=Role.ASSISTANT,
+                id=run.step_message_id,
+                content=said,
+                metadata=run.metadata,
+            )
+        )
+    run.streaming = None
+
+
+def _interruption(termination: Termination) -> str:
+    return CANCELLED if isinstance(termination, Cancelled) else INTERRUPTED
+
+
+async def _last_phase(run: Run, termination: Termination, waiting: Waiting | None) -> None:
+    if waiting is not None:
+        # A run that waits goes on later and ends once.
+        run.state.update(RUN_LIFECYCLE, Wait(reason=waiting.reason))
+        return
+    run.state.update(RUN_LIFECYCLE, End(termination=termination))
+    if not has_work(run, Phase.RUN_END):
+        return
+    await run.cancels.carry_through(run.flush)
+    try:
+        async with asyncio.timeout(run.services.limits.run_end_ms / 1000):
+            context = phase_context(run, RunEndContext, termination=termination)
+            await run_phase(run, Phase.RUN_END, context)
+    except asyncio.CancelledError:
+        # Too late to change the outcome; the hooks are cut short.
+        run.cancels.absorb()
+    except Exception:
+        # The outcome is decided; a hook that fails now cannot change it.
+        logger.exception("A run_end hook of run '%s' failed.", run.identity.run_id)
+
+
+async def _close_accounts(run: Run) -> None:
+    """Charge the time since the last call; a run that waits goes on counting from here."""
+    await run.cancels.carry_through(partial(close_accounts, run))
+    run.stats = msgspec.structs.replace(run.stats, active_ms=run.active_ms)
+    _keep_stats(run)
+
+
+async def _write_outcome(
+    run: Run, termination: Termination, waiting: Waiting | None
+) -> Termination:
+    try:
+        await _write_last(run, termination, waiting)
+    except CancelWanted as wanted:
+        # Somebody was told that the run is cancelled, and this process had not heard of it.
+        termination = Cancelled(cause=wanted.cause)
+        await _write_last(run, termination, None)
+    return termination
+
+
+async def _write_last(run: Run, termination: Termination, waiting: Waiting | None) -> None:
+    """Write the one commit that has the run's last event."""
+    status = RunStatus.DONE if waiting is None else RunStatus.WAITING
+    result: dict[str, object] = {
+        "response": run.response,
+        "status": status.value,
+        "status_reason": _reason(termination, waiting),
+    }
+    if run.agent.spec.endpoint is not None:
+        result |= _remote_result(run, termination)
+    _announce_state(run)
+    finish = RunFinish(
+        thread_id=run.identity.thread_id,
+        run_id=run.identity.run_id,
+        identity=run.identity,
+        result=result,
+        termination=termination,
+        awaits_tasks=waiting is not None and waiting.is_for_own_tasks,
+    )
+    ended = None if waiting is not None else termination
+    await run.cancels.carry_through(
+        partial(
+            run.flush_record,
+            status,
+            termination=ended,
+            waiting=waiting,
+            finish=finish,
+            orders=_orders(run, ended),
+        )
+    )
+
+
+def _reason(termination: Termination, waiting: Waiting | None) -> str:
+    if waiting is None:
+        return reason_text(termination)
+    if waiting.reason is WaitingReason.BACKGROUND_TASKS:
+        return AWAITING_TASKS
+    return waiting.message or reason_text(termination)
+
+
+def _remote_result(run: Run, termination: Termination) -> dict[str, object]:
+    """How a run that executes elsewhere ended: as the other side says, unless it was stopped."""
+    end, output = run.remote_end, None
+    if end is None or end.termination != termination:
+        status, _ = backend_status(termination)
+        reason = reason_text(termination)
+        end = run.remote_end = RemoteEnd(status=status, reason=reason, termination=termination)
+    else:
+        output = run.state.get(BACKEND_OUTPUT)
+    shown: dict[str, object] = {
+        "status": end.status.label(termination),
+        "status_reason": end.reason,
+    }
+    if output is None or output.is_empty:
+        return shown
+    return {**shown, "output": msgspec.to_builtins(output)}
+
+
+def _orders(run: Run, ended: Termination | None) -> list[OutboxEntry]:
+    """What has to be done elsewhere because of the end of this run, or of its waiting."""
+    if ended is None:
+        return orders_at_rest(run.record, run.tickets.values())
+    may_have_children = (
+        run.has_children or run.is_recovered or bool(run.state.get(BACKGROUND_TASKS))
+    )
+    if not (may_have_children or run.record.parent_run_id):
+        # Most runs: nobody has to hear of their end.
+        return []
+    last = msgspec.structs.replace(
+        run.record, termination=ended, final_output=run.response or None, usage=run.usage
+    )
+    return orders_at_end(last, may_have_children=may_have_children)
+
+
+def _announce_state(run: Run) -> None:
+    """Show the exported state, if anybody looks."""
+    if run.feed.readers:
+        shown = run.state.shown(RUN_LIFECYCLE)
+        run.journal.announce(StateSnapshot(snapshot=shown), is_logged=False)

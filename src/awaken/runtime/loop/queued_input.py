@@ -1,0 +1,78 @@
+"""Queued input that an executing run takes in: messages between steps, decisions on its tickets.
+
+What is taken in becomes durable in the commit that acks its dispatch, so that it counts exactly
+once. Whatever a run does not take in stays queued, and starts or continues a run afterwards.
+"""
+
+from awaken.contracts.errors import UsageError
+from awaken.contracts.plugins.loop_state import ACTIVE_AGENT
+from awaken.contracts.storage.dispatch import InputMode, RunDispatch
+from awaken.runtime.journal.known_messages import wakes_model, with_free_ids
+from awaken.runtime.run import Run, unheard_by
+from awaken.runtime.suspension.resume import accept_decided, take_decisions, undecided
+
+from .stop_checks import stop_reason
+
+
+async def absorb_messages(run: Run) -> bool:
+    """Add the messages of queued `steer` input to the transcript; returns if the model is asked.
+
+    Only between steps: while calls wait for a result, the transcript has no place for a message.
+    """
+    run.has_input = False
+    taken = [it for it in await _inputs(run) if it.mode is InputMode.STEER]
+    for dispatch in taken:
+        for message in with_free_ids(unheard_by(run, dispatch.request.messages), run.messages):
+            run.append_user(message)
+        run.journal.absorbed.append(dispatch.dispatch_id)
+    return any(wakes_model(dispatch.request.messages) for dispatch in taken)
+
+
+async def absorb_decisions(run: Run) -> None:
+    """Take in what was decided on the run's tickets.
+
+    A queued dispatch only says that there is something: what counts is the ticket in the store.
+    """
+    run.has_input = False
+    taken = [it for it in await _inputs(run) if _is_decision(run, it)]
+    if not taken:
+        return
+    identity = run.identity
+    accept_decided(run, await run.store.list_run_tickets(identity.thread_id, identity.run_id))
+    for dispatch in taken:
+        try:
+            take_decisions(run, undecided(dispatch, run.tickets.values()))
+        except UsageError:
+            # It is refused when it is delivered by itself, where somebody can be told.
+            continue
+        if dispatch.request.messages:
+            run.hold(dispatch.request.messages)
+        run.journal.absorbed.append(dispatch.dispatch_id)
+
+
+def _is_decision(run: Run, dispatch: RunDispatch) -> bool:
+    is_own = run.identity.run_id in (dispatch.run_id, dispatch.request.continue_run_id)
+    return is_own and dispatch.mode is InputMode.RESUME and bool(dispatch.request.decisions)
+
+
+async def _inputs(run: Run) -> tuple[RunDispatch, ...]:
+    queued = await run.store.list_inputs(run.identity.thread_id)
+    return tuple(it for it in queued if _is_for(run, it))
+
+
+def _is_for(run: Run, dispatch: RunDispatch) -> bool:
+    """Whether the run may take the input in: it is new, and no news for another run only."""
+    wanted = dispatch.request.continue_run_id
+    is_elsewhere = wanted is not None and wanted != run.identity.run_id
+    is_meant = not (dispatch.is_news and is_elsewhere)
+    if not is_meant or dispatch.dispatch_id in run.journal.absorbed:
+        return False
+    reader = dispatch.reader
+    return reader is None or _reads_next(run, reader)
+
+
+def _reads_next(run: Run, agent_id: str) -> bool:
+    """Whether the run's next inference is this agent's, as far as is known now."""
+    speaker = run.agent.spec.id
+    is_staying = run.state.get(ACTIVE_AGENT) in (None, speaker)
+    return agent_id == speaker and is_staying and run.ending is None and stop_reason(run) is None

@@ -1,0 +1,185 @@
+"""Which models are well: a circuit breaker for each, known to every process of a store.
+
+A breaker opens after failures in a row. When it has cooled down, one call at a time may probe
+whether the model is back. What a process learns is saved beside its runs, and heard by the others
+within seconds; who loses it asks a sick model once more, and nothing else happens.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.clock import Clock
+from awaken.contracts.models.errors import ModelError
+from awaken.contracts.state.profile import ProfileEntry, ProfileStore
+
+from .breaker import Breaker, BreakerPolicy, BreakerState
+
+logger = logging.getLogger(__name__)
+
+OWNER = "system::model_health"
+"""Whose profile entries the shared breakers are; each is named after its model."""
+REFRESH_MS = 5_000
+"""How long other processes are not listened to again."""
+_STORE_S = 2.0
+
+
+_CLOSED = Breaker()
+
+
+class ModelHealth:
+    """The breakers of one runtime, by model id. Use it from one event loop.
+
+    With `shared` entries, changes are saved there beside the runs, and those of others count here.
+    """
+
+    def __init__(
+        self, clock: Clock, shared: ProfileStore | None = None, policy: BreakerPolicy | None = None
+    ) -> None:
+        self._clock = clock
+        self._shared = shared
+        self._policy = policy or BreakerPolicy()
+        self._breakers: dict[str, Breaker] = {}
+        self._unsaved: dict[str, Breaker] = {}
+        self._saving: asyncio.Task[None] | None = None
+        self._read_at: int | None = None
+        self._turns = 0
+
+    def breaker(self, model_id: str) -> Breaker:
+        """A model's breaker; one that nothing was heard of is closed."""
+        return self._breakers.get(model_id, _CLOSED)
+
+    def retry_at(self, model_id: str) -> int:
+        """The wall time at which a model that is refused may be asked again."""
+        return self.breaker(model_id).retry_at(self._policy)
+
+    def retry_in_ms(self, model_id: str) -> int:
+        """How long a model that is refused will be."""
+        return max(0, self.retry_at(model_id) - self._clock.now_ms())
+
+    def next_turn(self) -> int:
+        """Count an inference, for pools that take turns."""
+        self._turns += 1
+        return self._turns
+
+    def is_available(self, model_id: str) -> bool:
+        """Whether a call may begin. Asking uses nothing up."""
+        known = self._breakers.get(model_id)
+        return known is None or known.is_available(self._clock.now_ms(), self._policy)
+
+    def try_begin(self, model_id: str) -> bool:
+        """Begin a call if one may begin; its end has to be told by one of the methods below."""
+        known = self._breakers.get(model_id)
+        if known is None:
+            # Nearly always: nothing was heard of the model but good.
+            return True
+        now = self._clock.now_ms()
+        if not known.is_available(now, self._policy):
+            return False
+        self._set(model_id, known.begun(now, self._policy))
+        return True
+
+    def succeeded(self, model_id: str) -> None:
+        """The answer of a call came to its end."""
+        known = self._breakers.get(model_id)
+        if known is not None:
+            self._set(model_id, known.succeeded(self._clock.now_ms()))
+
+    def failed(self, model_id: str, error: ModelError) -> None:
+        """A call failed; whether that counts is the error's to say."""
+        if not error.counts_against_model:
+            self.abandoned(model_id)
+            return
+        now, before = self._clock.now_ms(), self.breaker(model_id)
+        self._set(model_id, before.failed(now, self._policy, error.code))
+
+    def abandoned(self, model_id: str) -> None:
+        """A call was given up before it told anything about the model."""
+        self._set(model_id, self.breaker(model_id).abandoned())
+
+    async def refresh(self) -> None:
+        """Hear what other processes have learned, if that was not done for some seconds.
+
+        A store that cannot answer holds nobody up: what is known here goes on to count.
+        """
+        if self._shared is None:
+            return
+        now = self._clock.monotonic_ms()
+        if self._read_at is not None and now < self._read_at + REFRESH_MS:
+            return
+        self._read_at = now
+        try:
+            async with asyncio.timeout(_STORE_S):
+                entries = await self._shared.list_entries(OWNER)
+        except Exception:
+            logger.warning("The health of models could not be read.", exc_info=True)
+            return
+        for model_id, theirs in shared_breakers(entries):
+            self._hear(model_id, theirs)
+
+    async def close(self) -> None:
+        """Finish saving; what the store does not take soon is given up."""
+        saving, self._saving = self._saving, None
+        if saving is not None and not saving.done():
+            await asyncio.wait([saving], timeout=_STORE_S)
+            saving.cancel()
+            await asyncio.wait([saving])
+
+    def _hear(self, model_id: str, theirs: Breaker) -> None:
+        ours = self.breaker(model_id)
+        if theirs.changed_at <= ours.changed_at or theirs == ours:
+            return
+        if theirs.state is BreakerState.HALF_OPEN:
+            # Their probe is the one of this cooldown.
+            theirs = msgspec.structs.replace(theirs, state=BreakerState.OPEN)
+        self._breakers[model_id] = msgspec.structs.replace(theirs, probes=0)
+
+    def _set(self, model_id: str, breaker: Breaker) -> None:
+        before = self.breaker(model_id)
+        if breaker is before:
+            return
+        self._breakers[model_id] = breaker
+        if breaker.changed_at == before.changed_at:
+            return
+        level = logging.WARNING if breaker.state is BreakerState.OPEN else logging.INFO
+        logger.log(level, "Model '%s': breaker %s -> %s.", model_id, before.state, breaker.state)
+        if self._shared is not None:
+            self._unsaved[model_id] = breaker
+            if self._saving is None or self._saving.done():
+                self._saving = asyncio.get_running_loop().create_task(self._save(self._shared))
+
+    async def _save(self, shared: ProfileStore) -> None:
+        while self._unsaved:
+            model_id = next(iter(self._unsaved))
+            breaker = self._unsaved.pop(model_id)
+            newer = partial(_newer, breaker)
+            try:
+                async with asyncio.timeout(_STORE_S):
+                    await shared.change_entry(OWNER, model_id, newer, now=self._clock.now_ms())
+            except Exception:
+                logger.warning("The health of '%s' was not saved.", model_id, exc_info=True)
+
+
+def _newer(ours: Breaker, stored: Any) -> Any:
+    """What is to be stored: ours, unless others have moved on since."""
+    try:
+        theirs = msgspec.convert(stored, Breaker | None)
+    except msgspec.ValidationError:
+        theirs = None
+    is_old = theirs is not None and theirs.changed_at > ours.changed_at
+    return stored if is_old else msgspec.to_builtins(ours)
+
+
+def shared_breakers(entries: Iterable[ProfileEntry]) -> list[tuple[str, Breaker]]:
+    """The breakers among an owner's entries, by model id; what is no breaker is passed over."""
+    found = []
+    for entry in entries:
+        try:
+            found.append((entry.key, msgspec.convert(entry.value, Breaker)))
+        except msgspec.ValidationError:
+            logger.warning("Profile entry '%s' of %s is no breaker.", entry.key, entry.owner)
+    return found

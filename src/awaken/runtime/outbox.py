@@ -1,0 +1,138 @@
+"""What a run asks for outside of its thread when it ends or begins to wait.
+
+The orders are part of the commit that ends the run, so that they hold whoever wrote it: the run
+itself, or somebody who ended it by force.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.identity import derived_id
+from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, Stopped
+from awaken.contracts.messages.inbox import TaskEnded
+from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.outbox import (
+    AbortRemote,
+    Order,
+    ReportToParent,
+    StopChildren,
+    ThreadMessage,
+)
+from awaken.contracts.storage.store import OutboxEntry
+from awaken.contracts.suspension.tickets import Ticket
+from awaken.contracts.tasks import PARENT, SUB_AGENT, TaskStatus, task_status
+
+DELEGATE_TICKET = "delegate_run:"
+"""Begins the topic of a question that waits for a delegate's run."""
+TOLD_CHARS = 100_000
+"""How much of a text the owner of a task is told; its record has all of it."""
+
+
+def entry_of(order: Order, entry_id: str) -> OutboxEntry:
+    """The outbox entry that carries an order."""
+    data = msgspec.to_builtins(order)
+    return OutboxEntry(entry_id=entry_id, kind=str(data["order"]), payload=data)
+
+
+def orders_at_end(
+    record: RunRecord, *, may_have_children: bool, is_remote: bool = False
+) -> list[OutboxEntry]:
+    """What the end of a run makes necessary elsewhere; the record is its last one."""
+    run_id, termination = record.run_id, record.termination
+    found = []
+    if record.parent_thread_id and record.parent_run_id:
+        found.append(entry_of(_told(record), end_letter_id(run_id)))
+    is_broken = isinstance(termination, Cancelled | Failed | Stopped | Blocked)
+    if is_broken and may_have_children:
+        order = StopChildren(thread_id=record.thread_id, run_id=run_id)
+        found.append(entry_of(order, derived_id(run_id, "stop_children")))
+    if is_remote:
+        abort = AbortRemote(thread_id=record.thread_id, run_id=run_id, agent_id=record.agent_id)
+        found.append(entry_of(abort, derived_id(run_id, "abort")))
+    return found
+
+
+def end_letter_id(run_id: str) -> str:
+    """The id under which the end of a run is told; also that of the dispatch that tells it."""
+    return derived_id(run_id, "ended")
+
+
+def orders_at_rest(record: RunRecord, tickets: Iterable[Ticket]) -> list[OutboxEntry]:
+    """A run that waits for delegates has those looked at that may have ended meanwhile."""
+    return [
+        entry_of(
+            ReportToParent(
+                parent_thread_id=record.thread_id,
+                parent_run_id=record.run_id,
+                child_run_id=child_run_id,
+            ),
+            derived_id(ticket.ticket_id, "report"),
+        )
+        for ticket in tickets
+        if (child_run_id := delegate_of(ticket)) is not None
+    ]
+
+
+def delegate_of(ticket: Ticket) -> str | None:
+    """The run of the delegate that a suspended call waits for, if it waits for one."""
+    wanted = ticket.question[2]
+    return wanted.removeprefix(DELEGATE_TICKET) if wanted.startswith(DELEGATE_TICKET) else None
+
+
+def _told(record: RunRecord) -> Order:
+    """Whoever started the run learns of its end: a task's owner by letter, a caller by report."""
+    if record.task is None:
+        return ReportToParent(
+            parent_thread_id=record.parent_thread_id or "",
+            parent_run_id=record.parent_run_id or "",
+            child_run_id=record.run_id,
+        )
+    assert record.termination is not None
+    status = task_status(record.termination)
+    return ThreadMessage(
+        thread_id=record.parent_thread_id or "",
+        tenant_id=record.tenant_id,
+        user_id=record.user_id,
+        sender_thread_id=record.thread_id,
+        payload=msgspec.to_builtins(
+            TaskEnded(
+                task_id=record.run_id,
+                status=status.value,
+                name=record.task.name,
+                result=_bounded(task_result(record)),
+                error=_bounded(task_error(record, status)),
+                is_quiet=record.termination == Cancelled(cause=PARENT),
+                usage=record.usage if record.task.task_type == SUB_AGENT else None,
+            )
+        ),
+    )
+
+
+def _bounded(told: Any) -> Any:
+    """A text that fits into a letter: one that is too long would never arrive."""
+    if not isinstance(told, str) or len(told) <= TOLD_CHARS:
+        return told
+    return f"{told[:TOLD_CHARS]}\n[Cut: {len(told)} characters, {TOLD_CHARS} shown]"
+
+
+def task_result(record: RunRecord) -> Any:
+    """What a task gave back: an agent's text, or a function's value."""
+    text = record.final_output
+    if text is None or record.task is None or record.task.task_type == SUB_AGENT:
+        return text
+    return msgspec.json.decode(text)
+
+
+def task_error(record: RunRecord, status: TaskStatus) -> str | None:
+    """Why a task did not complete."""
+    match record.termination:
+        case Failed(message=message):
+            return message
+        case Stopped(reason=reason):
+            return reason.detail or reason.code
+        case Blocked(reason=text):
+            return text
+        case _:
+            return None if status is TaskStatus.COMPLETED else status.value

@@ -1,0 +1,73 @@
+"""Telling instruments what a run does. What they raise is logged; the run goes on."""
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Generic, TypeVar
+
+from awaken.contracts.plugins.instruments import Instrument
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.runtime.run import Run
+
+logger = logging.getLogger(__name__)
+
+W = TypeVar("W")
+
+
+class Watches(Generic[W]):
+    """What happens inside is watched by all instruments of a run."""
+
+    __slots__ = ("_begin", "_entered", "_run")
+
+    def __init__(self, run: Run, begin: Callable[[Instrument], AbstractContextManager[W]]) -> None:
+        self._run = run
+        self._begin = begin
+        self._entered: list[tuple[AbstractContextManager[W], W]] = []
+
+    def __enter__(self) -> "Watches[W]":
+        for instrument in self._run.instruments:
+            try:
+                manager = self._begin(instrument)
+                self._entered.append((manager, manager.__enter__()))
+            except Exception:
+                logger.exception("An instrument failed to begin.")
+        return self
+
+    def tell(self, say: Callable[[W], None]) -> None:
+        """Tell each of them something."""
+        for _, watch in self._entered:
+            try:
+                say(watch)
+            except Exception:
+                logger.exception("An instrument failed to listen.")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Let all of them end, the last one first."""
+        for manager, _ in reversed(self._entered):
+            try:
+                manager.__exit__(kind, error, trace)
+            except Exception as raised:
+                if raised is not error:
+                    logger.exception("An instrument failed to end.")
+
+
+def watched(
+    run: Run, begin: Callable[[Instrument], AbstractContextManager[W]]
+) -> AbstractContextManager[Watches[W]]:
+    """Have what happens inside watched by all instruments of a run."""
+    return Watches(run, begin)
+
+
+def tell_handover(run: Run, agent: AgentSpec) -> None:
+    """Tell the instruments of a run that another agent speaks from now on."""
+    for instrument in run.instruments:
+        try:
+            instrument.handed_over(agent)
+        except Exception:
+            logger.exception("An instrument failed to listen.")

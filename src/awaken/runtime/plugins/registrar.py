@@ -1,0 +1,157 @@
+"""Collects what one plugin declares."""
+
+from typing import Any, TypeVar
+
+from awaken.contracts.errors import (
+    DuplicateRegistration,
+    HandlerAlreadyRegistered,
+    InvalidSpec,
+    KeyAlreadyRegistered,
+)
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins.instruments import InstrumentMaker
+from awaken.contracts.plugins.plugin import (
+    ActionHandler,
+    Allow,
+    AuditOnly,
+    Block,
+    Deny,
+    EffectHandler,
+    GateDecision,
+    PhaseHook,
+    PhaseObserver,
+    RequestTransform,
+    SetResult,
+    Suspend,
+    ToolGate,
+    ToolGateContext,
+    ToolPolicy,
+)
+from awaken.contracts.plugins.screens import AnswerScreen, MessageScreen, StreamScreen, ValueScreen
+from awaken.contracts.state.keys import EffectSpec, ScheduledActionSpec, StateKey
+from awaken.contracts.state.profile import ProfileKey
+from awaken.contracts.tools.tool import Tool
+
+P = TypeVar("P")
+
+
+class WrongAnswer(TypeError):
+    """A gate or a policy answered with something it may not answer with."""
+
+
+class Registrations:
+    """One plugin's declarations, in order. Implements `PluginRegistrar`."""
+
+    def __init__(self, plugin_name: str) -> None:
+        self.plugin_name = plugin_name
+        self.keys: dict[StateKey[Any, Any], bool] = {}
+        self.profile_keys: dict[str, ProfileKey[Any]] = {}
+        self.hooks: list[tuple[Phase, PhaseHook]] = []
+        self.observers: list[tuple[Phase, PhaseObserver]] = []
+        self.gates: list[ToolGate] = []
+        self.actions: dict[str, tuple[ScheduledActionSpec[Any], ActionHandler]] = {}
+        self.effects: dict[str, tuple[EffectSpec[Any], EffectHandler]] = {}
+        self.tools: dict[str, Tool] = {}
+        self.transforms: list[RequestTransform] = []
+        self.message_screens: list[MessageScreen] = []
+        self.result_screens: list[ValueScreen] = []
+        self.answer_screens: list[AnswerScreen] = []
+        self.stream_screens: list[StreamScreen | None] = []
+        self.instruments: list[InstrumentMaker] = []
+
+    def key(self, key: StateKey[Any, Any], *, retain_on_uninstall: bool = False) -> None:
+        """Declare a state key."""
+        if any(known.name == key.name for known in self.keys):
+            raise KeyAlreadyRegistered(key=key.name)
+        self.keys[key] = retain_on_uninstall
+
+    def profile_key(self, key: ProfileKey[Any]) -> None:
+        """Declare a profile key."""
+        if key.name in self.profile_keys:
+            raise KeyAlreadyRegistered(key=key.name)
+        self.profile_keys[key.name] = key
+
+    def hook(self, phase: Phase, hook: PhaseHook) -> None:
+        """Run a pure hook in a phase."""
+        self.hooks.append((self._checked_phase(phase), hook))
+
+    def observer(self, phase: Phase, observer: PhaseObserver) -> None:
+        """Run an observer after a phase."""
+        self.observers.append((self._checked_phase(phase), observer))
+
+    def gate(self, gate: ToolGate) -> None:
+        """Ask this gate about every tool call."""
+        self.gates.append(gate)
+
+    def policy(self, policy: ToolPolicy) -> None:
+        """Ask this policy about every tool call."""
+        self.gates.append(_gate_of(policy))
+
+    def action(self, spec: ScheduledActionSpec[P], handler: ActionHandler) -> None:
+        """Handle one kind of scheduled action."""
+        if spec.key in self.actions:
+            raise HandlerAlreadyRegistered(kind="action", key=spec.key)
+        self.actions[spec.key] = (spec, handler)
+
+    def effect(self, spec: EffectSpec[P], handler: EffectHandler) -> None:
+        """Handle one kind of effect."""
+        if spec.key in self.effects:
+            raise HandlerAlreadyRegistered(kind="effect", key=spec.key)
+        self.effects[spec.key] = (spec, handler)
+
+    def tool(self, tool: Tool) -> None:
+        """Offer a tool."""
+        if tool.descriptor.id in self.tools:
+            raise DuplicateRegistration(kind="Tool", name=tool.descriptor.id)
+        self.tools[tool.descriptor.id] = tool
+
+    def transform(self, transform: RequestTransform) -> None:
+        """Rewrite requests."""
+        self.transforms.append(transform)
+
+    def screen_messages(self, screen: MessageScreen) -> None:
+        """Look at messages before they enter the transcript."""
+        self.message_screens.append(screen)
+
+    def screen_results(self, screen: ValueScreen) -> None:
+        """Look at what tools give back before it is kept."""
+        self.result_screens.append(screen)
+
+    def screen_answers(self, screen: AnswerScreen, stream: StreamScreen | None = None) -> None:
+        """Look at what models say before it is kept or shown."""
+        self.answer_screens.append(screen)
+        self.stream_screens.append(stream)
+
+    def instrument(self, maker: InstrumentMaker) -> None:
+        """Watch runs that begin with this agent."""
+        self.instruments.append(maker)
+
+    def _checked_phase(self, phase: Phase) -> Phase:
+        what = f"Plugin '{self.plugin_name}'"
+        try:
+            known = Phase(phase)
+        except ValueError as error:
+            problem = f"there is no phase {phase!r}; phases: {', '.join(Phase)}"
+            raise InvalidSpec(what=what, problem=problem) from error
+        if known is Phase.TOOL_GATE:
+            problem = "no hook runs in tool_gate; use gate() or policy()"
+            raise InvalidSpec(what=what, problem=problem)
+        return known
+
+
+def _gate_of(policy: ToolPolicy) -> ToolGate:
+    async def gate(context: ToolGateContext) -> GateDecision | Allow | None:
+        decision = await policy(context)
+        match decision:
+            case AuditOnly():
+                return None
+            case Deny(reason=reason):
+                return Block(reason=reason)
+            case Allow() | Suspend() | SetResult():
+                return decision
+        # Whoever forgets to answer has not allowed anything.
+        answer = type(decision).__name__
+        message = f"a policy answered {answer}; return Allow, AuditOnly, Deny, Suspend or SetResult"
+        raise WrongAnswer(message)
+
+    return gate

@@ -1,0 +1,154 @@
+"""Questions of a remote agent, asked here of whoever may decide, while its run executes.
+
+What it asks permission for goes through the gates of the run like a call of its own: they may
+allow it, refuse it, or ask somebody. Where none has anything to say, somebody is asked as well.
+"""
+
+import msgspec
+
+from awaken.contracts.events import ToolCallDone, ToolCallReady, ToolCallResumed
+from awaken.contracts.messages.deltas import ToolCallStart
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins.plugin import (
+    AfterToolExecuteContext,
+    Allow,
+    BeforeToolExecuteContext,
+    Block,
+    SetResult,
+    Suspend,
+)
+from awaken.contracts.suspension.tickets import (
+    DecisionAction,
+    SuspendTicket,
+    ToolCallOutcome,
+    ToolCallResume,
+)
+from awaken.contracts.tool_results import ToolResult
+from awaken.contracts.tools.tool import ToolDenied
+from awaken.runtime.loop.queued_input import absorb_decisions
+from awaken.runtime.loop.task_waits import LOOK_S
+from awaken.runtime.phases.contexts import tool_phase_context
+from awaken.runtime.phases.runner import run_hooks_of
+from awaken.runtime.plugins.input_screens import look_at_decision
+from awaken.runtime.run import Run, block_run
+from awaken.runtime.tools.gate import answer_of_gates
+from awaken.runtime.tools.settle import announce_ticket, open_ticket
+
+
+class RemoteQuestions:
+    """Asks whoever may decide on behalf of the other side, while the run executes."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    async def ask(self, call: ToolCall, ticket: SuspendTicket) -> ToolCallResume:
+        """What the gates say to a call, else a durable ticket's decision, from any process.
+
+        A question that was asked before is not asked again: its ticket is waited for, or its
+        decision returned. An approval counts only while the gates let the call pass.
+
+        Raises:
+            ToolDenied: A gate ends the run.
+        """
+        run = self._run
+        decision = await self._decided(call) if call.id in run.tickets else None
+        while True:
+            match await answer_of_gates(run, call, decision):
+                case Block(reason=reason):
+                    block_run(run, reason)
+                    raise ToolDenied(reason)
+                case SetResult(result=result):
+                    return await self._refused(call, result)
+                case Suspend(ticket=asked):
+                    wanted = _joined(ticket, asked)
+                case Allow() if decision is None:
+                    return ToolCallResume(decision_id="")
+                case _ if decision is not None:
+                    return await self._heard(call, decision)
+                case _:
+                    wanted = ticket
+            await self._open(call, wanted)
+            decision = await self._decided(call)
+
+    async def _decided(self, call: ToolCall) -> ToolCallResume:
+        run = self._run
+        while (decision := run.tickets[call.id].decision) is None:
+            if run.has_input:
+                await absorb_decisions(run)
+            elif not await run.inbox.bell.wait(LOOK_S):
+                run.has_input = True
+        shown, blocked = look_at_decision(run.agent.env, decision)
+        if blocked is not None:
+            block_run(run, blocked)
+            raise ToolDenied(blocked)
+        return shown
+
+    async def _heard(self, call: ToolCall, decision: ToolCallResume) -> ToolCallResume:
+        """Close the ticket, after whoever asked could remember the answer."""
+        run = self._run
+        if decision.remember is not None:
+            await self._remembered(call, decision)
+        del run.tickets[call.id]
+        is_declined = decision.action is DecisionAction.CANCEL
+        run.journal.announce(
+            ToolCallResumed(target_id=call.id, result=decision.result, is_declined=is_declined)
+        )
+        await run.flush()
+        return decision
+
+    async def _remembered(self, call: ToolCall, decision: ToolCallResume) -> None:
+        """Let the plugin that asked do what it does with the answer about a call of our own."""
+        run, asked_by = self._run, self._run.tickets[call.id].asked_by
+        if decision.action is DecisionAction.RESUME:
+            before = tool_phase_context(run, BeforeToolExecuteContext, call, decision)
+            await run_hooks_of(run, asked_by, Phase.BEFORE_TOOL_EXECUTE, before)
+        else:
+            declined = ToolResult.success(call.name, decision.result, decision.reason)
+            after = tool_phase_context(
+                run, AfterToolExecuteContext, call, decision, result=declined
+            )
+            await run_hooks_of(run, asked_by, Phase.AFTER_TOOL_EXECUTE, after)
+
+    async def _refused(self, call: ToolCall, result: ToolResult) -> ToolCallResume:
+        """Show that the call is refused, and say no."""
+        run, failed = self._run, ToolCallOutcome.FAILED
+        if run.tickets.pop(call.id, None) is not None:
+            told = {"error": result.message}
+            run.journal.announce(ToolCallResumed(target_id=call.id, result=told))
+        else:
+            self._show(call)
+            run.journal.announce(ToolCallDone(id=call.id, result=result, outcome=failed))
+        await run.flush()
+        return ToolCallResume(decision_id="", action=DecisionAction.CANCEL, reason=result.message)
+
+    async def _open(self, call: ToolCall, ticket: SuspendTicket) -> None:
+        run = self._run
+        if call.id not in run.tickets:
+            self._show(call)
+        announce_ticket(
+            run, ToolResult.suspended(call.name, ticket), open_ticket(run, call, ticket)
+        )
+        await run.flush()
+
+    def _show(self, call: ToolCall) -> None:
+        journal = self._run.journal
+        journal.announce(ToolCallStart(id=call.id, name=call.name))
+        journal.announce(ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
+
+
+def _joined(ticket: SuspendTicket, asked: SuspendTicket) -> SuspendTicket:
+    """The question of a gate, with what the other side says of its call and lets one choose."""
+    told, known = ticket.suspension.parameters or {}, asked.suspension.parameters or {}
+    both = {**told, **known} if isinstance(told, dict) and isinstance(known, dict) else told
+    suspension = msgspec.structs.replace(
+        ticket.suspension,
+        id=asked.suspension.id,
+        action=asked.suspension.action,
+        parameters=both,
+    )
+    return msgspec.structs.replace(
+        ticket, suspension=suspension, deciders=asked.deciders, asked_by=asked.asked_by
+    )

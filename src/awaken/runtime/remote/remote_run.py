@@ -1,0 +1,298 @@
+"""Runs that execute at a remote backend: one turn there, between the same first and last events.
+
+What the other side needs to be found again is durable before we wait for it, and a cancellation
+reaches it: at once, or by an order of the commit that ends the run.
+"""
+
+import asyncio
+import logging
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.backend_results import (
+    BackendRunOutput,
+    BackendRunResult,
+    BackendRunStatus,
+    backend_status,
+)
+from awaken.contracts.backends.backend import check_delegate_request
+from awaken.contracts.backends.errors import (
+    BackendExecutionFailed,
+    ExecutionBackendError,
+    RemoteError,
+)
+from awaken.contracts.errors import AwakenError, StorageError
+from awaken.contracts.events import InferenceComplete
+from awaken.contracts.identity import RunOrigin
+from awaken.contracts.lifecycle import (
+    BehaviorRequested,
+    Cancelled,
+    Failed,
+    NaturalEnd,
+    Stopped,
+    StoppedReason,
+    Suspended,
+    Termination,
+)
+from awaken.contracts.messages.content import Text
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.messages.message import Message, MessageMetadata, Role, as_blocks
+from awaken.contracts.models.inference import StreamResult
+from awaken.contracts.plugins.loop_state import BACKEND_OUTPUT
+from awaken.contracts.runs.records import Waiting, WaitingReason
+from awaken.redaction import describe_error, loggable_error, without_secrets
+from awaken.runtime.inference.screening import screened_answer
+from awaken.runtime.journal.bookmark import RemoteEnd
+from awaken.runtime.loop.closing import end_step
+from awaken.runtime.loop.tracing import watched_loop
+from awaken.runtime.run import Run
+
+from .aborting import abort_later, abort_now, order_abort
+from .backend_calls import delegate_request, root_request
+from .questions import RemoteQuestions
+
+logger = logging.getLogger(__name__)
+
+QUESTION_CHARS = 4096
+WITHHELD = "[withheld: somebody would have to look at it first]"
+REMOTE = "remote"
+"""The cause of a run that the other side has cancelled."""
+
+_WAITING = {
+    "input_required": WaitingReason.USER_INPUT,
+    "user_input_required": WaitingReason.USER_INPUT,
+    "auth_required": WaitingReason.TOOL_PERMISSION,
+    "suspended": WaitingReason.TOOL_PERMISSION,
+    "awaiting_tasks": WaitingReason.BACKGROUND_TASKS,
+    "rate_limit": WaitingReason.RATE_LIMIT,
+    "manual_pause": WaitingReason.MANUAL_PAUSE,
+}
+
+
+async def execute_remote_root_lifecycle(run: Run) -> BackendRunResult:
+    """Execute a run at its backend, from its first event to its last.
+
+    An error of the backend ends the run as failed; the caller gets a result, not an exception.
+    """
+    # Nobody there can hear what is sent meanwhile: it is queued, or refused.
+    run.inbox.close()
+    # What an earlier turn has said is no answer of this one.
+    if run.remote_end is not None:
+        run.response = run.state.get(BACKEND_OUTPUT).text or ""
+    elif run.verdict is None:
+        run.response = ""
+    forget = run.token.on_cancel(partial(abort_later, run))
+
+    async def turn(run: Run) -> Termination:
+        forget()
+        return await _turn(run)
+
+    termination = await watched_loop(run, turn)
+    status, message = backend_status(termination)
+    return BackendRunResult(
+        agent_id=run.identity.agent_id,
+        run_id=run.identity.run_id,
+        thread_id=run.identity.thread_id,
+        status=run.record.backend_status or status,
+        termination=termination,
+        message=message,
+        response=run.response,
+        output=run.state.get(BACKEND_OUTPUT),
+        steps=run.record.steps,
+        usage=run.usage,
+    )
+
+
+async def _turn(run: Run) -> Termination:
+    """One turn at the backend; a turn whose end another process has written is over."""
+    # A plugin's word is final, and so is a cancellation that it has swallowed.
+    if (ended := run.ending or run.verdict) is not None:
+        return ended
+    if not run.is_step_open:
+        run.begin_step()
+    started_ms = run.services.clock.monotonic_ms()
+    try:
+        result = await _executed(run)
+    except asyncio.CancelledError:
+        if run.stopped_by is not None or not run.cancels.absorb():
+            raise
+        await run.cancels.carry_through(partial(abort_now, run))
+        return Cancelled(cause=run.cancel_cause)
+    except StorageError:
+        raise
+    except AwakenError as error:
+        text = without_secrets(_told(error))
+        result = _failed(run, Failed(message=text, code=error.code), text)
+        is_left = isinstance(error, RemoteError) and error.is_work_left
+        result = msgspec.structs.replace(result, is_work_left=is_left)
+    except Exception as error:
+        shown = loggable_error(error)
+        logger.error("The backend of run '%s' failed.", run.identity.run_id, exc_info=shown)
+        text = describe_error(error)
+        result = _failed(run, Failed(message=text, code="backend_error"), text)
+    result = _agreed(_stopped_by_gate(run) or result)
+    if result.is_work_left:
+        order_abort(run)
+    _write(run, result, run.services.clock.monotonic_ms() - started_ms)
+    return result.termination
+
+
+async def _executed(run: Run) -> BackendRunResult:
+    backend = run.agent.backend
+    capabilities = backend.capabilities()
+    decisions = RemoteQuestions(run)
+    if run.identity.origin is not RunOrigin.SUBAGENT:
+        return _checked(await backend.execute_root(root_request(run, capabilities, decisions)))
+    request = delegate_request(run, capabilities, decisions)
+    check_delegate_request(capabilities, request)
+    return _checked(await backend.execute_delegate(request))
+
+
+def _checked(result: object) -> BackendRunResult:
+    if not isinstance(result, BackendRunResult):
+        problem = f"the backend gave back a {type(result).__name__}, and no BackendRunResult"
+        raise BackendExecutionFailed(problem=problem)
+    for name, kind in _FIELDS.items():
+        value = getattr(result, name)
+        if not isinstance(value, kind):
+            problem = f"the '{name}' of the backend's result is a {type(value).__name__}"
+            raise BackendExecutionFailed(problem=problem)
+    return result
+
+
+_FIELDS: dict[str, Any] = {
+    "status": BackendRunStatus,
+    "termination": Termination,
+    "response": str,
+    "output": BackendRunOutput,
+    "steps": int,
+}
+"""What must be right in a result before anything is done with it; records are not checked."""
+
+
+def _told(error: AwakenError) -> str:
+    """What the other side, or the way to it, has said; the code says what kind of error it is."""
+    told = getattr(error, "problem", None) if isinstance(error, ExecutionBackendError) else None
+    return told if isinstance(told, str) and told else str(error)
+
+
+def _stopped_by_gate(run: Run) -> BackendRunResult | None:
+    """What a run comes to whose gate has refused what the other side wanted, and ended it."""
+    if run.termination is None:
+        return None
+    return _failed(run, run.termination, backend_status(run.termination)[1])
+
+
+def _failed(run: Run, termination: Termination, message: str | None) -> BackendRunResult:
+    return BackendRunResult(
+        agent_id=run.agent.spec.id,
+        status=BackendRunStatus.FAILED,
+        termination=termination,
+        message=message,
+        steps=0,
+    )
+
+
+def _agreed(result: BackendRunResult) -> BackendRunResult:
+    """The result with a termination that does not contradict its status.
+
+    What a run waits for is no end, and what did not succeed never ends well. Apart from that the
+    backend's own termination stands, whatever its status is.
+    """
+    status, ended = result.status, result.termination
+    if status.is_waiting:
+        ended = Suspended()
+    elif status is not BackendRunStatus.COMPLETED and isinstance(ended, _NOT_FAILED):
+        ended = _end_of(status, result.message)
+    return msgspec.structs.replace(result, termination=ended)
+
+
+_NOT_FAILED = (NaturalEnd, BehaviorRequested, Suspended)
+
+
+def _end_of(status: BackendRunStatus, message: str | None) -> Termination:
+    match status:
+        case BackendRunStatus.TIMEOUT:
+            return Stopped(reason=StoppedReason(code="timeout", detail=message))
+        case BackendRunStatus.CANCELLED:
+            return Cancelled(cause=REMOTE)
+        case _:
+            return Failed(message=message or "it failed", code="backend_error")
+
+
+def _write(run: Run, result: BackendRunResult, duration_ms: int) -> None:
+    """Make the result the run's own: its text, its output, its end."""
+    output = result.output
+    if output.text is None and result.response:
+        output = BackendRunOutput(text=result.response, artifacts=output.artifacts, raw=output.raw)
+    text, output = _screened(run, result, output)
+    _count_steps(run, result)
+    run.response = text
+    if text:
+        run.show(TextDelta(delta=text))
+        run.append(
+            Message(
+                role=Role.ASSISTANT,
+                id=run.step_message_id,
+                content=as_blocks(text),
+                metadata=run.metadata,
+            )
+        )
+    run.usage = run.usage.plus(result.usage)
+    if isinstance(result.termination, NaturalEnd | BehaviorRequested):
+        model = run.agent.spec.model_id
+        run.journal.announce(InferenceComplete(model=model, duration_ms=duration_ms))
+    if output != run.state.get(BACKEND_OUTPUT):
+        run.state.update(BACKEND_OUTPUT, output)
+    run.remote_end = _end(run, result)
+    run.is_step_over, run.verdict = True, result.termination
+    end_step(run)
+
+
+def _count_steps(run: Run, result: BackendRunResult) -> None:
+    """Count what the other side has done in the place of the one step that was open here.
+
+    A turn after which the run waits counts at least once: what comes next is another one's input.
+    """
+    least = 1 if isinstance(result.termination, Suspended) else 0
+    run.step += max(result.steps, least) - 1
+    index = run.step - 1 if run.step else None
+    run.metadata = MessageMetadata(run_id=run.identity.run_id, step_index=index)
+
+
+def _screened(
+    run: Run, result: BackendRunResult, output: BackendRunOutput
+) -> tuple[str, BackendRunOutput]:
+    """What a remote agent has said, as the screens of the run leave it.
+
+    What a screen wants somebody to look at first is withheld: nobody can be asked here.
+    """
+    if not run.agent.env.answer_screens:
+        return result.text, output
+    text = _look_at(run, result.text)
+    rest = msgspec.json.encode([output.artifacts, output.raw]).decode()
+    kept = output if _look_at(run, rest) == rest else BackendRunOutput()
+    return text, BackendRunOutput(text=text, artifacts=kept.artifacts, raw=kept.raw)
+
+
+def _look_at(run: Run, text: str) -> str:
+    screened = screened_answer(run, StreamResult(content=(Text(text=text),)))
+    return WITHHELD if screened.tool_calls else screened.text
+
+
+def _end(run: Run, result: BackendRunResult) -> RemoteEnd:
+    termination = result.termination
+    reason = result.status_reason or result.status.status_reason(termination)
+    waiting = None
+    if isinstance(termination, Suspended):
+        kind = _WAITING.get(reason, WaitingReason.EXTERNAL_EVENT)
+        question = (result.message or "")[:QUESTION_CHARS] or None
+        waiting = Waiting(
+            reason=kind,
+            since_dispatch_id=run.identity.dispatch_id,
+            message=reason,
+            question=question,
+        )
+    return RemoteEnd(status=result.status, reason=reason, termination=termination, waiting=waiting)

@@ -1,0 +1,75 @@
+"""Taking decisions: each is written to its ticket in the store, and only there.
+
+Whoever asks, and whichever process executes the run meanwhile: the store decides which decision a
+ticket gets, in one step with the dispatch that lets the run go on. What was acknowledged is what
+the run will find at its ticket.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from awaken.contracts.clock import Clock
+from awaken.contracts.runs.records import DecisionReceipt, RunRequest
+from awaken.contracts.storage.dispatch import InputMode, RunDispatch
+from awaken.contracts.storage.store import Store
+from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
+from awaken.contracts.suspension.verdicts import read_decision
+
+from .dispatch_plan import Decision
+from .resume import check_decision, stamped
+
+Named = tuple[Ticket, ToolCallResume]
+"""A decision with the ticket that it names."""
+
+
+async def write_decisions(
+    store: Store, clock: Clock, named: Sequence[Named], then: RunDispatch
+) -> RunDispatch | None:
+    """Check decisions on tickets of one run, write them, all or none, and queue the run.
+
+    Returns the dispatch that lets the run go on, or None when all were taken before.
+
+    Raises:
+        AlreadyDecided: A ticket was decided otherwise, closed, or has expired, or its run is
+            being cancelled.
+        InvalidInput: A decision does not fit its ticket.
+    """
+    # Those who share a store share its clock: a deadline is the same for all of them.
+    now = await store.now_ms() if store.is_shared else clock.now_ms()
+    read = [(ticket, read_decision(ticket, given)) for ticket, given in named]
+    fresh = [
+        (ticket.ticket_id, stamped(given, now))
+        for ticket, given in read
+        if check_decision(ticket, given, now)
+    ]
+    if not fresh:
+        return None
+    request = msgspec.structs.replace(then.request, decisions=tuple(fresh))
+    queued = msgspec.structs.replace(then, request=request)
+    return await store.decide(then.thread_id, then.run_id, fresh, queued)
+
+
+def resuming(request: RunRequest, dispatch_id: str, max_attempts: int = 5) -> RunDispatch:
+    """The dispatch that lets a run go on once its tickets are decided."""
+    return RunDispatch(
+        dispatch_id=dispatch_id,
+        thread_id=request.thread_id or "",
+        run_id=request.continue_run_id or "",
+        request=msgspec.structs.replace(request, dispatch_id=dispatch_id),
+        mode=InputMode.RESUME,
+        max_attempts=max_attempts,
+    )
+
+
+def receipts_of(first: Ticket, decisions: Sequence[Decision]) -> tuple[DecisionReceipt, ...]:
+    """What whoever decided on tickets of one run is told."""
+    return tuple(
+        DecisionReceipt(
+            ticket_id=ticket_id,
+            run_id=first.run_id,
+            thread_id=first.thread_id,
+            decision_id=given.decision_id,
+        )
+        for ticket_id, given in decisions
+    )

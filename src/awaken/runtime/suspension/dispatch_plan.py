@@ -1,0 +1,243 @@
+"""What has to be done with a claimed dispatch, from what the store knows of its thread."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import msgspec
+
+from awaken.contracts.errors import InvalidResume
+from awaken.contracts.identity import present
+from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination, TicketStatus
+from awaken.contracts.messages.message import Message
+from awaken.contracts.plugins.loop_state import PENDING_MESSAGES
+from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, Release, RunDispatch
+from awaken.contracts.storage.store import Checkout
+from awaken.contracts.suspension.tickets import ToolCallResume
+from awaken.contracts.tasks import ORPHANED, SUB_AGENT
+from awaken.runtime.journal.known_messages import unheard_messages
+
+from .resume import undecided
+
+Decision = tuple[str, ToolCallResume]
+
+ATTEMPTS_EXHAUSTED = "attempts_exhausted"
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """The run has ended, or has the input and waits again: nothing is left to deliver."""
+
+    record: RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class EndRun:
+    """The run ends without being executed."""
+
+    termination: Termination
+    release: Release
+    has_begun: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """The run is started or continued; some decisions are news to a run that is recovered."""
+
+    request: RunRequest
+    decisions: tuple[Decision, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverFirst:
+    """Another run of the thread is recovered; afterwards the dispatch is looked at again."""
+
+    request: RunRequest
+
+
+@dataclass(frozen=True, slots=True)
+class EndFirst:
+    """Another run of the thread is to be cancelled; afterwards the dispatch is looked at again."""
+
+    termination: Termination
+
+
+@dataclass(frozen=True, slots=True)
+class Postpone:
+    """The run that waits on the thread must not take it in: the dispatch stays queued."""
+
+    record: RunRecord
+
+
+Delivery = Drop | EndRun | Deliver | RecoverFirst | EndFirst | Postpone
+
+
+def delivery_of(
+    dispatch: RunDispatch, checkout: Checkout | None, record: RunRecord | None
+) -> Delivery:
+    """Decide by the record of the dispatch's run and by the run that is open on its thread.
+
+    Raises:
+        InvalidResume: The run of that id was another input's.
+    """
+    if record is not None and record.status is RunStatus.DONE:
+        is_hinted = dispatch.request.run_id_hint == record.run_id
+        if is_hinted and record.dispatch_id != dispatch.dispatch_id:
+            raise InvalidResume(run_id=record.run_id, problem="another input has used its id")
+        return Drop(record)
+    open_run = checkout.open_run if checkout is not None else None
+    has_begun = open_run is not None and is_own(open_run, dispatch)
+    if (cancelled := _find_cancel(dispatch, checkout, has_begun=has_begun)) is not None:
+        return cancelled
+    if open_run is not None and _is_over(dispatch, open_run, checkout):
+        return Drop(open_run)
+    if dispatch.is_spent:
+        return _buried(dispatch, has_begun=has_begun)
+    if has_begun and open_run is not None and _is_function(open_run):
+        lost = Failed(message="the process that executed the task is gone", code=ORPHANED)
+        return EndRun(lost, Release(), has_begun=True)
+    return _delivered(_with_undecided(dispatch, checkout), open_run, _unheard(dispatch, checkout))
+
+
+def _find_cancel(
+    dispatch: RunDispatch, checkout: Checkout | None, *, has_begun: bool
+) -> EndRun | EndFirst | None:
+    """What a cancel that was asked for makes of the delivery; None when none was."""
+    cause = checkout.cancel_cause if checkout is not None else None
+    if cause is not None and not has_begun and checkout is not None and checkout.open_run:
+        return EndFirst(Cancelled(cause=cause))
+    cause = cause or dispatch.cancel_cause
+    # What tasks and other agents say is taken in before a cancellation ends the run.
+    if cause is None or (dispatch.is_news and not has_begun):
+        return None
+    return EndRun(Cancelled(cause=cause), Release(), has_begun=has_begun)
+
+
+def _is_over(dispatch: RunDispatch, open_run: RunRecord, checkout: Checkout | None) -> bool:
+    """Whether a run has taken all of the input in, and waits for something else by now.
+
+    Another delivery went on with it after the process died that had this one.
+    """
+    request = dispatch.request
+    if open_run.status is not RunStatus.WAITING or dispatch.cancel_cause is not None:
+        return False
+    if dispatch.taken_by == open_run.run_id:
+        return True
+    tickets = () if checkout is None else checkout.tickets
+    if request.decisions or any(it.status is TicketStatus.DECIDED for it in tickets):
+        # Its messages may be known, and yet it lets the decided calls go on.
+        return False
+    is_known = bool(request.messages) and not _unheard(dispatch, checkout)
+    return is_known and is_own(open_run, dispatch)
+
+
+def _unheard(dispatch: RunDispatch, checkout: Checkout | None) -> tuple[Message, ...]:
+    """The messages of a dispatch that its thread does not have, nor holds for its run."""
+    messages = dispatch.request.messages
+    is_again_likely = dispatch.is_news or (checkout is not None and checkout.open_run is not None)
+    if checkout is None or not is_again_likely:
+        return messages
+    stored = checkout.run_state.get(PENDING_MESSAGES.name)
+    held = () if stored is None else PENDING_MESSAGES.decode(stored)
+    return unheard_messages(messages, chain(checkout.messages, held))
+
+
+def _with_undecided(dispatch: RunDispatch, checkout: Checkout | None) -> RunDispatch:
+    if dispatch.mode is not InputMode.RESUME or not dispatch.request.decisions:
+        return dispatch
+    left = undecided(dispatch, () if checkout is None else checkout.tickets)
+    request = msgspec.structs.replace(dispatch.request, decisions=left)
+    return msgspec.structs.replace(dispatch, request=request)
+
+
+def _is_function(run: RunRecord) -> bool:
+    """Whether the run is a function's, which only the process that started it could execute."""
+    return run.task is not None and run.task.task_type != SUB_AGENT
+
+
+def _delivered(
+    dispatch: RunDispatch, open_run: RunRecord | None, messages: tuple[Message, ...]
+) -> Delivery:
+    if open_run is None or open_run.status is RunStatus.CREATED:
+        return Deliver(_fresh(dispatch, messages))
+    if dispatch.is_held_by(open_run):
+        return Postpone(open_run)
+    if open_run.status is RunStatus.WAITING:
+        # A message to a waiting run takes the place of its decisions, whatever was meant by it.
+        return Deliver(_continued(dispatch, open_run, messages))
+    if not is_own(open_run, dispatch):
+        # Its own dispatch may stand behind this one, and a thread is served in order.
+        return RecoverFirst(continuation(open_run))
+    return _recovered(dispatch, open_run, messages)
+
+
+def continuation(record: RunRecord, decisions: Sequence[Decision] = ()) -> RunRequest:
+    """A request to go on with a run as it was begun: gates must see the same mode and adapter."""
+    return RunRequest(
+        thread_id=record.thread_id,
+        continue_run_id=record.run_id,
+        decisions=tuple(decisions),
+        run_mode=record.run_mode,
+        adapter=record.adapter,
+        dispatch_id=record.dispatch_id,
+        session_id=record.session_id,
+        transport_request_id=record.transport_request_id,
+    )
+
+
+def is_own(run: RunRecord, dispatch: RunDispatch) -> bool:
+    """Whether the dispatch began the run, goes on with it or was taken in by it."""
+    named = (dispatch.run_id, dispatch.taken_by, dispatch.request.continue_run_id)
+    return run.run_id in named or run.dispatch_id == dispatch.dispatch_id
+
+
+def _buried(dispatch: RunDispatch, *, has_begun: bool) -> EndRun:
+    cause = f": {dispatch.last_error}" if dispatch.last_error else ""
+    message = f"given up after {dispatch.max_attempts} attempts{cause}"
+    release = Release(status=DispatchStatus.DEAD_LETTER, error=message)
+    return EndRun(Failed(message=message, code=ATTEMPTS_EXHAUSTED), release, has_begun)
+
+
+def _fresh(dispatch: RunDispatch, messages: tuple[Message, ...]) -> RunRequest:
+    is_named = present(dispatch.request.continue_run_id) is not None
+    hint = None if is_named else dispatch.run_id
+    return _addressed(dispatch, messages=messages, run_id_hint=hint)
+
+
+def _continued(
+    dispatch: RunDispatch, waiting: RunRecord, messages: tuple[Message, ...]
+) -> RunRequest:
+    return _addressed(dispatch, messages=messages, run_id_hint=None, continue_run_id=waiting.run_id)
+
+
+def _recovered(dispatch: RunDispatch, running: RunRecord, messages: tuple[Message, ...]) -> Deliver:
+    """Go on where the run stopped; its input is news only if the run did not take it in.
+
+    The record names the dispatch whose input came last; one that came before is known by itself.
+    """
+    is_taken_in = running.dispatch_id == dispatch.dispatch_id or dispatch.taken_by == running.run_id
+    request = dispatch.request
+    return Deliver(
+        _addressed(
+            dispatch,
+            agent_id=None,
+            run_id_hint=None,
+            continue_run_id=running.run_id,
+            messages=() if is_taken_in else messages,
+            decisions=(),
+            run_mode=running.run_mode,
+            adapter=running.adapter,
+        ),
+        () if is_taken_in else request.decisions,
+    )
+
+
+def _addressed(dispatch: RunDispatch, **changes: object) -> RunRequest:
+    return msgspec.structs.replace(
+        dispatch.request,
+        thread_id=dispatch.thread_id,
+        dispatch_id=dispatch.dispatch_id,
+        dispatch_id_hint=None,
+        **changes,
+    )

@@ -1,0 +1,111 @@
+"""Going on with a run that another process left in the middle.
+
+Everything is taken from the store: the record counts the finished steps, the bookmark says how
+far the next one got, the tool journal what became of its calls. Lost with the process is only
+what was never durable: the newest text of an unfinished model turn, its token usage, and the time
+that the run executed since its last finished step.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from awaken.contracts.messages.message import Message, MessageMetadata, Role, ToolCall
+from awaken.contracts.phases import Phase
+from awaken.contracts.storage.store import StreamCheckpoint, ToolRecord
+from awaken.runtime.journal.bookmark import Answered, Bookmark
+from awaken.runtime.run import Run
+
+_BEFORE_CALLS = frozenset(
+    {Phase.RUN_START, Phase.STEP_START, Phase.BEFORE_INFERENCE, Phase.AFTER_INFERENCE}
+)
+
+
+def latest_turn(messages: Sequence[Message]) -> tuple[Message | None, dict[str, ToolCall]]:
+    """The model's latest answer and its calls that have no result; looks no farther back."""
+    answered: set[str] = set()
+    for message in reversed(messages):
+        if message.role is Role.TOOL:
+            answered.add(message.tool_call_id or "")
+        elif message.role is Role.ASSISTANT:
+            calls = message.tool_calls or ()
+            return message, {call.id: call for call in calls if call.id not in answered}
+        else:
+            break
+    return None, {}
+
+
+def restore(
+    run: Run,
+    bookmark: Bookmark | None,
+    records: Iterable[ToolRecord],
+    checkpoint: StreamCheckpoint | None,
+) -> None:
+    """Put a run that was assembled from its record to where it stopped."""
+    mark = bookmark or _guessed(run)
+    run.is_recovered = True
+    run.step = max(mark.step, run.record.steps)
+    run.is_step_open = mark.is_step_open
+    run.step_message_id = mark.message_id
+    index = run.step - 1 if run.step else None
+    run.metadata = MessageMetadata(run_id=run.identity.run_id, step_index=index)
+    _restore_answer(run, mark)
+    _restore_progress(run, mark)
+    run.lost = {
+        it.call_id: it for it in records if it.step == run.step and it.call_id in run.open_calls
+    }
+    unanswered = run.step if mark.is_step_open and mark.answer is None else run.step + 1
+    if checkpoint is not None and checkpoint.step == unanswered:
+        run.heard = checkpoint
+
+
+def _restore_answer(run: Run, mark: Bookmark) -> None:
+    run.answer = mark.answer
+    run.step_calls = ()
+    for message in _own_messages(run):
+        if message.role is Role.ASSISTANT:
+            run.response = message.text
+            if _step_of(message) == run.step:
+                run.step_calls = message.tool_calls or ()
+                run.answered = message.content
+            return
+
+
+def _restore_progress(run: Run, mark: Bookmark) -> None:
+    run.is_step_over = mark.is_over
+    run.step_failures = mark.failures
+    run.output_retries = mark.output_retries
+    run.passed, run.hooked, run.owed = mark.passed, mark.hooked, mark.owed
+    run.verdict, run.ended_before = mark.verdict, mark.termination
+    run.remote_end = mark.remote_end
+    if mark.written:
+        # Newer than the state that the lost calls ran on, older than any they are run on again.
+        run.batch_base = 0
+        run.state.revision = max(run.state.revision, 1)
+        run.state.written.update(dict.fromkeys(mark.written, 1))
+
+
+def _guessed(run: Run) -> Bookmark:
+    """A run that kept no bookmark: an answer beyond the finished steps begins one more."""
+    for message in _own_messages(run):
+        if message.role is Role.ASSISTANT and _step_of(message) > run.record.steps:
+            return Bookmark(
+                step=_step_of(message),
+                is_step_open=True,
+                message_id=message.id or "",
+                answer=Answered(),
+                passed=_BEFORE_CALLS,
+            )
+    return Bookmark(step=run.record.steps, passed=frozenset({Phase.RUN_START}))
+
+
+def _own_messages(run: Run) -> Iterator[Message]:
+    """The run's own messages at the end of the transcript, newest first."""
+    messages: Sequence[Message] = run.messages
+    for message in reversed(messages):
+        if message.metadata is None or message.metadata.run_id != run.identity.run_id:
+            return
+        yield message
+
+
+def _step_of(message: Message) -> int:
+    index = message.metadata.step_index if message.metadata is not None else None
+    return 0 if index is None else index + 1

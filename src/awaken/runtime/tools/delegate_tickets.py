@@ -1,0 +1,24 @@
+"""Tickets of calls that wait for a delegate: what it asked, and how it is let go."""
+
+from collections.abc import Mapping
+
+from awaken.contracts.identity import RunIdentity, derived_id
+from awaken.contracts.storage.outbox import StopChildren
+from awaken.contracts.storage.store import OutboxEntry
+from awaken.contracts.suspension.tickets import Ticket
+from awaken.runtime.outbox import entry_of
+
+
+def questions_of_delegate(ticket: Ticket | None) -> frozenset[str]:
+    """The tickets of a delegate that whoever decides on its caller's ticket was shown."""
+    shown = None if ticket is None else ticket.suspension.parameters
+    asked = shown.get("ticket_ids") if isinstance(shown, Mapping) else None
+    return frozenset(asked or ())
+
+
+def stop_child(identity: RunIdentity, child_run_id: str) -> OutboxEntry:
+    """The order to cancel one child of a run; nothing happens to one that has ended."""
+    order = StopChildren(
+        thread_id=identity.thread_id, run_id=identity.run_id, child_run_id=child_run_id
+    )
+    return entry_of(order, derived_id(child_run_id, "stop"))

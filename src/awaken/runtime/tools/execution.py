@@ -1,0 +1,346 @@
+"""One attempt at one tool call: look the tool up, check the arguments, run it, bound it.
+
+An attempt never raises, except when the run itself is cancelled: whatever goes wrong becomes an
+error result that the model can read.
+"""
+
+import asyncio
+import hashlib
+import logging
+import weakref
+
+import msgspec
+
+from awaken.authoring.frontend import FrontEndTool
+from awaken.contracts.errors import AwakenError, UsageError
+from awaken.contracts.events import AgentEvent
+from awaken.contracts.messages.content import encodable
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.state.keys import Snapshot, StateCommand, Update
+from awaken.contracts.storage.store import ToolRecord, ToolRecordStatus
+from awaken.contracts.suspension.tickets import DecisionAction, ResumeMode, ToolCallResume
+from awaken.contracts.tool_results import ToolResult
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.sub_runs import SubRuns
+from awaken.contracts.tools.tool import (
+    UNKNOWN_TOOL,
+    InvalidArguments,
+    Tool,
+    ToolDescriptor,
+    ToolEffect,
+    ToolError,
+    ToolInternalError,
+    ToolNotFound,
+    ToolOutput,
+    ToolTimeout,
+)
+from awaken.redaction import describe_error, loggable_error, without_secrets
+from awaken.runtime.inference.screening import screened_event, screened_result
+from awaken.runtime.phases.instruments import watched
+from awaken.runtime.run import Run
+
+from .results import kept
+
+logger = logging.getLogger(__name__)
+
+DECLINED = "The call was declined."
+
+ERROR_CHARS = 10_000
+"""The longest error text that is kept."""
+
+
+class ToolExecution:
+    """A call on its way from the model's request to its result."""
+
+    __slots__ = (
+        "__weakref__", "arguments", "arguments_hash", "call", "context", "deadline", "is_again",
+        "is_late", "number", "output", "resume", "tool", "updates",
+    )  # fmt: skip
+
+    def __init__(self, run: Run, call: ToolCall, resume: ToolCallResume | None) -> None:
+        self.call = call
+        self.resume = resume
+        self.tool: Tool | None = None
+        self.arguments: object = None
+        self.arguments_hash = ""
+        self.context: ToolContext | None = None
+        self.output: ToolOutput | None = None
+        self.updates: tuple[tuple[str, str, object], ...] = ()
+        self.number = run.attempts.get(call.id, 0) + 1 if run.attempts else 1
+        self.deadline = 0.0
+        """When the tool must be over, in the loop's time; once late, when it is given up."""
+        self.is_late = False
+        self.is_again = False
+        """Whether the call was run once more, on fresh state."""
+
+    @property
+    def is_journalled(self) -> bool:
+        """Whether the call's intent and its result are written down on their own."""
+        return self.tool is not None and self.tool.descriptor.effect is not ToolEffect.NONE
+
+    @property
+    def needs_intent(self) -> bool:
+        """Whether an intent must be durable before the tool's code runs."""
+        return self.output is None and self.is_journalled
+
+
+class _Channel:
+    """A tool's way back to the run."""
+
+    __slots__ = ("_attempt", "_run", "_sub_runs")
+
+    def __init__(self, run: Run, attempt: ToolExecution) -> None:
+        self._run = run
+        self._sub_runs: SubRuns | None = None
+        # The attempt holds on to the tool's context: a cycle would outlive the run.
+        self._attempt = weakref.ref(attempt)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the run was cancelled."""
+        return self._run.is_cancelled
+
+    @property
+    def sub_runs(self) -> SubRuns:
+        """What the call can set going; counted per call, so that a second run finds the same."""
+        attempt = self._attempt()
+        if self._sub_runs is None:
+            if self._run.children is None or attempt is None:
+                message = "The call is over; it can set nothing going any more."
+                raise UsageError(message)
+            key = key_of(self._run, attempt.call)
+            self._sub_runs = self._run.children.below(self._run, attempt.call.id, key)
+        return self._sub_runs
+
+    def emit(self, event: AgentEvent) -> None:
+        """Show a live event of the tool, also from a worker thread; never after its result."""
+        loop = self._run.loop
+        if asyncio._get_running_loop() is loop:  # noqa: SLF001 - the public form raises instead
+            self._show(event)
+        else:
+            loop.call_soon_threadsafe(self._show, event)
+
+    def _show(self, event: AgentEvent) -> None:
+        attempt = self._attempt()
+        if attempt is None or attempt.output is not None:
+            return
+        shown = screened_event(self._run, event) if self._run.agent.env.result_screens else event
+        if shown is not None:
+            self._run.emit(shown)
+
+
+def prepared(run: Run, call: ToolCall, resume: ToolCallResume | None = None) -> ToolExecution:
+    """Make an attempt whose arguments fit its tool; otherwise it already has its error result."""
+    attempt = ToolExecution(run, call, resume)
+    if resume is not None:
+        attempt.output = decided(run, call, resume)
+        if attempt.output is not None:
+            return attempt
+    try:
+        tool = attempt.tool = _known_tool(run, call)
+        data = _checked_json(run, call)
+        if attempt.is_journalled:
+            attempt.arguments_hash = hashlib.blake2b(data, digest_size=16).hexdigest()
+        attempt.arguments = tool.validate(call.arguments)
+    except ToolError as error:
+        attempt.output = failed(call.name, error)
+    except Exception as error:
+        shown = loggable_error(error)
+        logger.warning("Tool %r failed to validate.", call.name, exc_info=shown)
+        attempt.output = failed(call.name, InvalidArguments(str(shown)))
+    return attempt
+
+
+def intent(run: Run, attempt: ToolExecution) -> ToolRecord:
+    """The journal entry that says: this call is about to run."""
+    assert attempt.tool is not None
+    return ToolRecord(
+        run_id=run.identity.run_id,
+        call_id=attempt.call.id,
+        step=run.step,
+        tool_name=attempt.call.name,
+        attempt=attempt.number,
+        arguments_hash=attempt.arguments_hash,
+        effect=attempt.tool.descriptor.effect,
+    )
+
+
+def finished(run: Run, attempt: ToolExecution) -> ToolRecord:
+    """The journal entry that says: this call is over, with this result."""
+    assert attempt.output is not None
+    return msgspec.structs.replace(
+        intent(run, attempt),
+        status=ToolRecordStatus.FINISHED,
+        result=attempt.output.result,
+        updates=attempt.updates,
+        reads=tuple(sorted(attempt.context.state.reads)) if attempt.context is not None else (),
+    )
+
+
+async def perform(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
+    """Run the tool on a snapshot; what a late one returns or raises is ignored."""
+    if not run.instruments:
+        return await _performed(run, attempt, snapshot)
+    assert attempt.tool is not None
+    call, descriptor, number = attempt.call, _measured(run, attempt.tool), attempt.number
+    with watched(run, lambda it: it.tool_call(call, descriptor, number)) as watches:
+        output = await _performed(run, attempt, snapshot)
+        watches.tell(lambda it: it.ended(output.result))
+        return output
+
+
+def _measured(run: Run, tool: Tool) -> ToolDescriptor:
+    """The descriptor as instruments see it: a client may bring tools of any number of names."""
+    descriptor = tool.descriptor
+    brought = run.request.frontend_tools if isinstance(tool, FrontEndTool) else ()
+    if all(it.id != descriptor.id for it in brought):
+        return descriptor
+    return msgspec.structs.replace(descriptor, id=UNKNOWN_TOOL)
+
+
+async def _performed(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
+    call = attempt.call
+    attempt.updates = ()
+    try:
+        output = storable(run, attempt, await _executed(run, attempt, snapshot))
+    except ToolError as error:
+        output = _screened(run, failed(call.name, error))
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if not attempt.is_late and (task is None or task.cancelling()):
+            raise
+        output = failed(call.name, ToolError("the tool cancelled itself"))
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # A tool that wants to exit must not take its host along.
+        if not isinstance(error, AwakenError):
+            logger.warning("Tool %r raised.", call.name, exc_info=loggable_error(error))
+        output = _screened(run, failed(call.name, ToolError(describe_error(error))))
+    if attempt.is_late:
+        attempt.updates = ()
+        return timed_out(run, attempt)
+    return output
+
+
+def _screened(run: Run, output: ToolOutput) -> ToolOutput:
+    result = screened_result(run, output.result)
+    return output if result is output.result else ToolOutput(result=result)
+
+
+async def _executed(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
+    tool = attempt.tool
+    assert tool is not None
+    context = attempt.context = context_of(run, attempt, snapshot)
+    slot = run.services.tool_slots.of(tool)
+    if slot is None:
+        return await tool.execute(attempt.arguments, context)
+    async with slot:
+        # Waiting for the slot does not use up the tool's time.
+        attempt.deadline = run.loop.time() + timeout_of(run, attempt) / 1000
+        return await tool.execute(attempt.arguments, context)
+
+
+def storable(run: Run, attempt: ToolExecution, output: ToolOutput) -> ToolOutput:
+    """Return the output as it is kept, and note its updates if they are to be journalled."""
+    if attempt.is_journalled:
+        attempt.updates = _journalled(output.command)
+    result = kept(run, attempt.call.name, output.result)
+    return output if result is output.result else msgspec.structs.replace(output, result=result)
+
+
+def _journalled(command: StateCommand) -> tuple[tuple[str, str, object], ...]:
+    try:
+        updates = tuple(
+            (op.key.name, "update", msgspec.to_builtins(op.update))
+            if isinstance(op, Update)
+            else (op.key.name, "clear", None)
+            for op in command.patch.ops
+        )
+    except TypeError as error:
+        message = f"a state update has no JSON form: {error}"
+        raise ToolInternalError(message) from error
+    actions = ((it.key, "schedule", msgspec.to_builtins(it)) for it in command.actions)
+    effects = ((it.key, "emit", it.payload) for it in command.effects)
+    return (*updates, *actions, *effects)
+
+
+def timeout_of(run: Run, attempt: ToolExecution) -> int:
+    """How long the tool may take, in milliseconds."""
+    assert attempt.tool is not None
+    return attempt.tool.descriptor.timeout_ms or run.services.limits.tool_timeout_ms
+
+
+def timed_out(run: Run, attempt: ToolExecution) -> ToolOutput:
+    """The output of a call that took too long, whatever its tool says later."""
+    text = f"no result within {timeout_of(run, attempt)} ms"
+    return failed(attempt.call.name, ToolTimeout(text))
+
+
+def failed(tool_name: str, error: ToolError) -> ToolOutput:
+    """Turn an error into the result that the model reads."""
+    metadata: dict[str, object] = {"code": error.code}
+    if isinstance(error, ToolTimeout):
+        metadata["timed_out"] = True
+    # Cut afterwards: half a secret would not be found.
+    text = encodable(without_secrets(str(error))[:ERROR_CHARS])
+    return ToolOutput(result=ToolResult.error(tool_name, text, **metadata))
+
+
+def _known_tool(run: Run, call: ToolCall) -> Tool:
+    tool = run.agent.tools.get(call.name)
+    if tool is None:
+        raise ToolNotFound(f"tool '{call.name}' not found")
+    return tool
+
+
+def decided(run: Run, call: ToolCall, resume: ToolCallResume) -> ToolOutput | None:
+    """The output of a call whose decision is its result; its tool is not even looked up."""
+    ticket = run.tickets.get(call.id)
+    if resume.action is DecisionAction.CANCEL:
+        if ticket is not None and ticket.tells_refusal:
+            return None
+        message = None if resume.result is not None else resume.reason or DECLINED
+        declined = ToolResult.success(call.name, resume.result, message)
+        return ToolOutput(result=kept(run, call.name, declined))
+    if ticket is None or ticket.decided_mode is not ResumeMode.USE_DECISION_AS_TOOL_RESULT:
+        return None
+    result = ToolResult.decided(call.name, ticket.held or resume)
+    return ToolOutput(result=kept(run, call.name, result))
+
+
+def context_of(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolContext:
+    """What the tool of an attempt can see and use."""
+    call = attempt.call
+    context = ToolContext(
+        run=run.identity,
+        agent=run.agent.spec,
+        call=call,
+        snapshot=snapshot,
+        idempotency_key=key_of(run, call),
+        channel=_Channel(run, attempt),
+    )
+    context.profile = run.profile
+    context.prepared = run.agent.env.prepared_for(call.name)
+    if attempt.resume is not None:
+        ticket = run.tickets.get(call.id)
+        context.resume = attempt.resume
+        if ticket is not None:
+            # Whoever let the call pass a gate has not answered what the tool itself may ask.
+            is_pass = bool(ticket.asked_by) and ticket.decided_mode is ResumeMode.REPLAY_TOOL_CALL
+            context.resume = ticket.held or (None if is_pass else attempt.resume)
+            context.suspension_id = ticket.question[2] or None
+            context.suspension_reason = ticket.suspension.action or None
+    return context
+
+
+def key_of(run: Run, call: ToolCall) -> str:
+    """What stays the same when a call is run again."""
+    return f"{run.identity.run_id}:{run.step}:{call.id}"
+
+
+def _checked_json(run: Run, call: ToolCall) -> bytes:
+    data = msgspec.json.encode(call.arguments, order="sorted")
+    limit = run.services.limits.argument_bytes
+    if len(data) > limit:
+        raise InvalidArguments(f"{len(data)} bytes, the limit is {limit}")
+    return data

@@ -1,0 +1,91 @@
+"""Asking the gates. Asked before every execution, resumed calls included."""
+
+import asyncio
+import logging
+
+import msgspec
+
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.plugins.plugin import (
+    Allow,
+    Block,
+    GateDecision,
+    SetResult,
+    Suspend,
+    ToolGateContext,
+)
+from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
+from awaken.runtime.phases.contexts import tool_phase_context
+from awaken.runtime.plugins.registrar import WrongAnswer
+from awaken.runtime.run import Run
+
+logger = logging.getLogger(__name__)
+
+_RANK: dict[type, int] = {Allow: 0, SetResult: 1, Suspend: 2, Block: 3}
+
+
+async def ask_gates(
+    run: Run, call: ToolCall, resume: ToolCallResume | None = None
+) -> GateDecision | None:
+    """Return the strictest answer of all gates, or None when the call may pass."""
+    decision = await answer_of_gates(run, call, resume)
+    return None if isinstance(decision, Allow) else decision
+
+
+async def answer_of_gates(
+    run: Run, call: ToolCall, resume: ToolCallResume | None = None
+) -> GateDecision | Allow | None:
+    """Return the strictest answer of all gates, or None when none has anything to say.
+
+    Block beats Suspend beats SetResult; of equal answers the first stays. A gate that fails
+    blocks. Allow counts where nobody objects. The question that a resumed call was already
+    decided on is not asked again.
+    """
+    if resume is not None and resume.action is DecisionAction.CANCEL:
+        # A call that will not run needs nobody's permission.
+        return None
+    strictest: GateDecision | Allow | None = None
+    for plugin, gate in run.agent.env.gates:
+        context = tool_phase_context(run, ToolGateContext, call, resume)
+        context.own = run.own.get(plugin)
+        context.prepared = run.agent.env.prepared.get(plugin)
+        try:
+            async with asyncio.timeout(run.services.limits.hook_ms / 1000):
+                decision = _checked(plugin, await gate(context))
+        except WrongAnswer as error:
+            decision = Block(reason=f"gate of '{plugin}' failed: {error}")
+        except Exception as error:
+            logger.exception("A gate of plugin '%s' failed; the call is blocked.", plugin)
+            decision = Block(reason=f"gate of '{plugin}' failed: {type(error).__name__}")
+        if decision is None or _is_answered(run, call, resume, decision):
+            continue
+        if strictest is None or _RANK[type(decision)] > _RANK[type(strictest)]:
+            strictest = decision
+        elif type(decision) is type(strictest) and not isinstance(decision, Allow):
+            logger.error("Two gates answered call %r with %s.", call.id, type(decision).__name__)
+    return strictest
+
+
+def _checked(plugin: str, decision: GateDecision | Allow | None) -> GateDecision | Allow | None:
+    if decision is not None and type(decision) not in _RANK:
+        answer = type(decision).__name__
+        message = f"a gate answered {answer}; return Block, Suspend, SetResult, Allow or None"
+        raise WrongAnswer(message)
+    if isinstance(decision, Suspend):
+        # One gate's approval must not pass for another's.
+        ticket = msgspec.structs.replace(decision.ticket, asked_by=plugin)
+        return Suspend(ticket=ticket)
+    return decision
+
+
+def _is_answered(
+    run: Run, call: ToolCall, resume: ToolCallResume | None, decision: GateDecision | Allow
+) -> bool:
+    if resume is None or not isinstance(decision, Suspend):
+        return False
+    ticket = run.tickets.get(call.id)
+    if ticket is None:
+        return False
+    # Whoever edits the arguments answers for his own question only.
+    earlier = ticket.answered if resume.arguments is None else ()
+    return decision.ticket.question in (ticket.question, *earlier)

@@ -1,0 +1,186 @@
+"""Calls that another process left without a result, as the tool journal knows them.
+
+A call that was over keeps its result and its updates. One that was under way is run again if its
+tool allows that; else its tool is asked what became of it, or nobody knows, and the model is told.
+"""
+
+import asyncio
+import logging
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.errors import StateError, UnknownKey
+from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.state.keys import (
+    Clear,
+    MutationBatch,
+    ScheduledAction,
+    Snapshot,
+    StateCommand,
+    StateKey,
+    StateOp,
+    TypedEffect,
+    Update,
+    list_living_keys,
+)
+from awaken.contracts.storage.store import ToolRecord, ToolRecordStatus
+from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
+from awaken.contracts.tool_results import ToolResult, ToolStatus
+from awaken.contracts.tools.tool import Reconcilable, ToolEffect, ToolError, ToolOutput
+from awaken.redaction import loggable_error, without_secrets
+from awaken.runtime.run import Run
+
+from .execution import (
+    ToolExecution,
+    context_of,
+    decided,
+    finished,
+    prepared,
+    storable,
+    timeout_of,
+)
+from .results import shown_text
+
+logger = logging.getLogger(__name__)
+
+OUTCOME_UNKNOWN = "outcome_unknown"
+_UNKNOWN_TEXT = (
+    "the process stopped while this call was running; it may or may not have taken effect. Find "
+    "out before it is repeated"
+)
+_BEFORE_EVERYTHING = Snapshot(0, {})
+
+
+async def recalled(run: Run, call: ToolCall, resume: ToolCallResume | None) -> ToolExecution | None:
+    """An attempt that needs no execution, from the journal; None when the call must be run."""
+    record = run.lost.get(call.id)
+    if record is None:
+        return None
+    run.lost = {call_id: it for call_id, it in run.lost.items() if call_id != call.id}
+    if resume is not None and decided(run, call, resume) is not None:
+        # The decision is the result: whatever the journal knows was before it.
+        return None
+    attempt = prepared(run, call, resume)
+    if record.status is ToolRecordStatus.FINISHED:
+        return _finished_before(run, attempt, record)
+    if record.effect is not ToolEffect.ONCE:
+        _count_attempt(run, record)
+        return None
+    return await _reconciled(run, attempt, record)
+
+
+def _finished_before(run: Run, attempt: ToolExecution, record: ToolRecord) -> ToolExecution | None:
+    result = record.result
+    ticket = run.tickets.get(attempt.call.id)
+    if result is None or (ticket is not None and _is_answered(result, ticket)):
+        _count_attempt(run, record)
+        return None
+    attempt.number = record.attempt
+    try:
+        command = _command(run, attempt, record)
+    except (StateError, msgspec.ValidationError, ToolError) as error:
+        if attempt.tool is not None and attempt.tool.descriptor.is_repeatable:
+            _count_attempt(run, record)
+            return None
+        attempt.output = ToolOutput(result=_without_updates(attempt.call, result, error))
+        return attempt
+    attempt.output = ToolOutput(result=result, command=command)
+    # It ran on a state of the past: whatever was written since counts as newer.
+    context = attempt.context = context_of(run, attempt, _BEFORE_EVERYTHING)
+    context.state.ops.extend(command.patch.ops)
+    context.state.reads.update(record.reads)
+    return attempt
+
+
+def _count_attempt(run: Run, record: ToolRecord) -> None:
+    """The call is run again: as one attempt more than the journal knows."""
+    run.attempts = {**run.attempts, record.call_id: record.attempt}
+
+
+def _is_answered(result: ToolResult, ticket: Ticket) -> bool:
+    """Whether the result is the question that was decided meanwhile."""
+    asked = result.suspension
+    if result.status is not ToolStatus.PENDING or asked is None:
+        return False
+    # The ticket's suspension has an id of its own, which the tool could not know.
+    named = msgspec.structs.replace(asked.suspension, id=ticket.suspension.id)
+    is_asked = named == ticket.suspension and asked.question[2] == ticket.question[2]
+    return is_asked or asked.question in ticket.answered
+
+
+def _command(run: Run, attempt: ToolExecution, record: ToolRecord) -> StateCommand:
+    """What the call wanted changed, as far as the keys are known here."""
+    ops: list[StateOp] = []
+    actions: list[ScheduledAction] = []
+    effects: list[TypedEffect] = []
+    for name, verb, data in record.updates:
+        if verb == "schedule":
+            actions.append(msgspec.convert(data, ScheduledAction))
+        elif verb == "emit":
+            effects.append(TypedEffect(key=name, payload=data))
+        else:
+            key = run.state.find_key(name) or _find_undeclared(attempt, name)
+            ops.append(Clear(key=key) if verb == "clear" else _update(key, data))
+    return StateCommand(
+        patch=MutationBatch(ops=tuple(ops)), actions=tuple(actions), effects=tuple(effects)
+    )
+
+
+def _find_undeclared(attempt: ToolExecution, name: str) -> StateKey[Any, Any]:
+    """The key of a name that no plugin declares: the only one here, or the one its tool sees.
+
+    Raises:
+        UnknownKey: There is none, or nothing tells which of several the tool used.
+    """
+    living = list_living_keys(name)
+    if len(living) > 1:
+        function = getattr(attempt.tool, "__wrapped__", None)
+        closure = getattr(function, "__closure__", None) or ()
+        seen = (
+            *getattr(function, "__globals__", {}).values(),
+            *(it.cell_contents for it in closure),
+        )
+        living = tuple(key for key in living if any(it is key for it in seen))
+    if len(living) != 1:
+        raise UnknownKey(key=name)
+    return living[0]
+
+
+def _update(key: StateKey[Any, Any], data: Any) -> Update:
+    # An update of a key with a rule of its own may have no declared type: then it is plain JSON.
+    wanted = key.type if key.apply is None else key.update_type
+    return Update(key=key, update=data if wanted is None else msgspec.convert(data, wanted))
+
+
+def _without_updates(call: ToolCall, result: ToolResult, error: Exception) -> ToolResult:
+    lost = "The call is over, but its state updates are lost. Its result: "
+    problem = f"{without_secrets(str(error))} {lost}"
+    code = error.code if isinstance(error, StateError) else "state_update_failed"
+    return ToolResult.error_with_code(call.name, code, problem + shown_text(result))
+
+
+async def _reconciled(run: Run, attempt: ToolExecution, record: ToolRecord) -> ToolExecution | None:
+    """Ask the tool what a lost call did; None when it says that the call never took effect."""
+    tool, name = attempt.tool, attempt.call.name
+    attempt.number = record.attempt
+    unknown = ToolResult.error_with_code(name, OUTCOME_UNKNOWN, _UNKNOWN_TEXT)
+    output: ToolOutput | None = ToolOutput(result=unknown)
+    if isinstance(tool, Reconcilable) and attempt.output is None:
+        attempt.context = context_of(run, attempt, run.state.snapshot())
+        try:
+            async with asyncio.timeout(timeout_of(run, attempt) / 1000):
+                found = await tool.reconcile(attempt.arguments, attempt.context)
+            output = None if found is None else storable(run, attempt, found)
+        except Exception as error:
+            # Whatever is wrong with it, it did not tell what became of the call.
+            shown = loggable_error(error)
+            logger.warning("reconcile() of tool %r failed.", name, exc_info=shown)
+            attempt.context, attempt.updates = None, ()
+    if output is None:
+        _count_attempt(run, record)
+        return None
+    attempt.output = output
+    if attempt.is_journalled:
+        run.journal.tool_records.append(finished(run, attempt))
+    return attempt

@@ -1,0 +1,273 @@
+"""Settling a call: its output becomes state, one transcript message, events, or a ticket.
+
+Calls are settled in call order, whatever order they finished in, so that the same inputs give
+the same bytes under any schedule.
+"""
+
+import logging
+from collections.abc import Sequence
+
+import msgspec
+
+from awaken.contracts.errors import IllegalTransition, StateError
+from awaken.contracts.events import ToolCallDone, ToolCallResumed
+from awaken.contracts.lifecycle import TicketStatus, ToolCallStatus
+from awaken.contracts.messages.message import Message, Role, ToolCall, as_blocks
+from awaken.contracts.models.budgets import Amount
+from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins.loop_state import TOOL_CALL_STATES
+from awaken.contracts.plugins.plugin import AfterToolExecuteContext
+from awaken.contracts.suspension.tickets import (
+    DecisionAction,
+    SuspendTicket,
+    Ticket,
+    ToolCallOutcome,
+    ToolCallResume,
+    ToolCallState,
+    hash_call,
+)
+from awaken.contracts.tool_results import ToolResult, ToolStatus
+from awaken.contracts.tools.tool import ToolOutput
+from awaken.redaction import describe_error, loggable_error, without_secrets
+from awaken.runtime.journal.bookmark import Owed
+from awaken.runtime.outbox import delegate_of
+from awaken.runtime.phases.commands import commit_command, dispatch_effects
+from awaken.runtime.phases.contexts import tool_phase_context
+from awaken.runtime.phases.runner import has_work, run_phase
+from awaken.runtime.run import Run
+from awaken.runtime.spending.ledgers import charge, is_charged
+
+from .delegate_tickets import stop_child
+from .results import shown_text
+
+logger = logging.getLogger(__name__)
+
+INTERRUPTED = "[Tool execution was interrupted]"
+CANCELLED = "[The run was cancelled]"
+
+_STATUS = {
+    ToolCallOutcome.SUCCEEDED: ToolCallStatus.SUCCEEDED,
+    ToolCallOutcome.FAILED: ToolCallStatus.FAILED,
+    ToolCallOutcome.SUSPENDED: ToolCallStatus.SUSPENDED,
+}
+_GIVEN_UP = (ToolCallStatus.SUSPENDED, ToolCallStatus.CANCELLED)
+
+
+async def settle(
+    run: Run,
+    call: ToolCall,
+    output: ToolOutput,
+    resume: ToolCallResume | None = None,
+    *,
+    is_gated: bool = False,
+) -> None:
+    """Apply a call's output, which may be a gate's, and run the hooks that follow it."""
+    ticket = run.tickets.get(call.id) if resume is not None else None
+    result = apply_updates(run, call, output)
+    write_result(run, call, result, resume, is_gated=is_gated)
+    if output.command.effects and result is output.result:
+        # Effects reach outside: what asked for them is durable before they run.
+        await run.flush()
+        await dispatch_effects(run, output.command)
+    if result.status is ToolStatus.PENDING or not has_work(run, Phase.AFTER_TOOL_EXECUTE):
+        return
+    # Hooks are foreign code: what the tool did is durable before they run.
+    question = None if ticket is None else ticket.question
+    run.owed = Owed(call=call, result=result, resume=resume, question=question)
+    await run.flush()
+    await run_hooks_after(run, run.owed)
+
+
+async def run_hooks_after(run: Run, owed: Owed) -> None:
+    """Run the hooks that follow a call whose result is durable."""
+    context = tool_phase_context(
+        run, AfterToolExecuteContext, owed.call, owed.resume, owed.question, result=owed.result
+    )
+    await run_phase(run, Phase.AFTER_TOOL_EXECUTE, context)
+
+
+def apply_updates(run: Run, call: ToolCall, output: ToolOutput) -> ToolResult:
+    """Apply a call's state command whole; one that is refused becomes an error result."""
+    command = output.command
+    if command.is_empty:
+        return output.result
+    try:
+        run.state.declare(op.key for op in command.patch.ops)
+        commit_command(run, command)
+    except (StateError, IllegalTransition) as error:
+        return ToolResult.error_with_code(call.name, error.code, without_secrets(str(error)))
+    except Exception as error:
+        shown = loggable_error(error)
+        logger.warning("The state updates of call %r failed.", call.id, exc_info=shown)
+        problem = describe_error(error)
+        return ToolResult.error_with_code(call.name, "state_update_failed", problem)
+    return output.result
+
+
+def write_result(
+    run: Run,
+    call: ToolCall,
+    result: ToolResult,
+    resume: ToolCallResume | None = None,
+    *,
+    is_gated: bool = False,
+) -> None:
+    """Write a result: a message that answers the call, or a ticket when it is suspended."""
+    outcome = result.outcome
+    if outcome is ToolCallOutcome.SUSPENDED:
+        wanted = result.suspension or SuspendTicket()
+        announce_ticket(run, result, open_ticket(run, call, wanted, is_gated=is_gated))
+        return
+    if outcome is ToolCallOutcome.FAILED:
+        run.step_failures += 1
+    if result.usage is not None:
+        _add_usage(run, result.usage)
+    if (ticket := run.tickets.pop(call.id, None)) is not None:
+        _let_delegate_go(run, ticket)
+    message_id = run.services.ids.new_id()
+    run.append(
+        Message(
+            role=Role.TOOL,
+            id=message_id,
+            content=as_blocks(shown_text(result)),
+            tool_call_id=call.id,
+            metadata=run.metadata,
+        )
+    )
+    put_states(run, (call,), _end_status(run, call, outcome))
+    if resume is None:
+        run.journal.announce(
+            ToolCallDone(id=call.id, message_id=message_id, result=result, outcome=outcome)
+        )
+    else:
+        run.journal.announce(
+            ToolCallResumed(
+                target_id=call.id,
+                message_id=message_id,
+                result=_resumed_payload(result),
+                is_declined=resume.action is DecisionAction.CANCEL,
+                ticket_id=None if ticket is None else ticket.ticket_id,
+            )
+        )
+
+
+def _let_delegate_go(run: Run, ticket: Ticket) -> None:
+    """Nobody waits for the delegate any more: one that has not ended, whyever, is cancelled."""
+    child_run_id = delegate_of(ticket)
+    if child_run_id is not None:
+        run.order(stop_child(run.identity, child_run_id))
+
+
+def _add_usage(run: Run, usage: TokenUsage) -> None:
+    """Count what a delegate has used; it is written with the result, so it counts once."""
+    run.usage = run.usage.plus(usage)
+    if is_charged(run):
+        charge(run, Amount.of(usage))
+
+
+def _end_status(run: Run, call: ToolCall, outcome: ToolCallOutcome) -> ToolCallStatus:
+    """Where the call stands now; one that is answered without going on was given up."""
+    known = run.state.get(TOOL_CALL_STATES).get(call.id)
+    if known is not None and known.status in _GIVEN_UP:
+        return ToolCallStatus.CANCELLED
+    return _STATUS[outcome]
+
+
+def interrupt(run: Run, calls: tuple[ToolCall, ...], text: str = INTERRUPTED) -> None:
+    """Answer calls that will not run, so that each still has exactly one result."""
+    for call in calls:
+        write_result(run, call, ToolResult.error(call.name, text, code="interrupted"))
+
+
+def close_tickets(run: Run, because: str) -> None:
+    """Close the run's open tickets; nobody can decide them any more."""
+    now = run.services.clock.now_ms()
+    for ticket in run.tickets.values():
+        _let_delegate_go(run, ticket)
+        if ticket.status is TicketStatus.OPEN:
+            run.journal.tickets[ticket.ticket_id] = msgspec.structs.replace(
+                ticket, status=TicketStatus.CLOSED, closed_because=because, updated_at=now
+            )
+    run.tickets.clear()
+
+
+def put_states(run: Run, calls: Sequence[ToolCall], status: ToolCallStatus) -> None:
+    """Show where calls stand in the state, if there are plugins to see it."""
+    if not run.agent.env.has_behaviour:
+        return
+    now = run.services.clock.now_ms()
+    states = [
+        ToolCallState(
+            call_id=call.id,
+            tool_name=call.name,
+            arguments=call.arguments,
+            status=status,
+            updated_at=now,
+        )
+        for call in calls
+    ]
+    run.state.update(TOOL_CALL_STATES, tuple(states))
+
+
+def announce_ticket(run: Run, result: ToolResult, ticket: Ticket) -> None:
+    """Say that a call waits, and on what: whoever sees it can name the ticket."""
+    asked = msgspec.structs.replace(
+        result.suspension or SuspendTicket(), suspension=ticket.suspension, asks=ticket.asks
+    )
+    run.journal.announce(
+        ToolCallDone(
+            id=ticket.call_id,
+            result=msgspec.structs.replace(result, suspension=asked),
+            outcome=ToolCallOutcome.SUSPENDED,
+            ticket_id=ticket.ticket_id,
+        )
+    )
+
+
+def open_ticket(
+    run: Run, call: ToolCall, wanted: SuspendTicket, *, is_gated: bool = False
+) -> Ticket:
+    """Open the ticket of a call that waits for a decision, under an id that nobody can guess."""
+    now = run.services.clock.now_ms()
+    before = run.tickets.get(call.id)
+    held, mode = None, wanted.resume_mode
+    if before is not None and is_gated:
+        # A gate asks before the tool could hear what was decided: it will hear it afterwards.
+        held, mode = before.held or before.decision, before.decided_mode
+    ticket_id = run.services.ids.new_id()
+    ticket = Ticket(
+        ticket_id=ticket_id,
+        thread_id=run.identity.thread_id,
+        run_id=run.identity.run_id,
+        call_id=call.id,
+        tool_name=call.name,
+        arguments=call.arguments,
+        resume_mode=mode,
+        suspension=msgspec.structs.replace(wanted.suspension, id=ticket_id),
+        asks=wanted.asked,
+        topic=wanted.suspension.id,
+        arguments_hash=hash_call(call.name, call.arguments),
+        hears_refusal=wanted.hears_refusal,
+        expires_at=None if wanted.expires_at is None else int(wanted.expires_at),
+        on_expiry=wanted.on_expiry,
+        deciders=wanted.deciders,
+        asked_by=wanted.asked_by,
+        answered=(*before.answered, before.question) if before is not None else (),
+        held=held,
+        created_at=now,
+        updated_at=now,
+    )
+    run.tickets[call.id] = ticket
+    run.journal.tickets[ticket.ticket_id] = ticket
+    run.state.update(TOOL_CALL_STATES, (ToolCallState.of(ticket),))
+    return ticket
+
+
+def _resumed_payload(result: ToolResult) -> object:
+    if result.status is ToolStatus.ERROR:
+        return {"error": result.message} if result.message is not None else result.data
+    if result.metadata:
+        return {"data": result.data, "metadata": result.metadata}
+    # What is said instead of data, such as that the call was declined.
+    return result.message if result.data is None else result.data
