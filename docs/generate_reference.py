@@ -728,7 +728,9 @@ def _refusals() -> Iterator[tuple[int, str]]:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue
         match node.args[:2]:
-            case [ast.Constant(int(status)), ast.Constant(str(code))] if node.func.id == "Problem":
+            case [ast.Constant(int(status)), ast.Constant(str(code))] if (
+                node.func.id == "HttpError"
+            ):
                 yield status, code
 
 

@@ -14,18 +14,17 @@ if TYPE_CHECKING:
     from awaken.bootstrap.agent_runtime import AgentRuntime
     from awaken.contracts.errors import AwakenError, RunFailed
     from awaken.contracts.events import AgentEvent
+    from awaken.contracts.messages.message import Message
+    from awaken.contracts.models.budgets import Budget
+    from awaken.contracts.models.model_specs import ModelPool, ModelSpec, PoolMember, ProviderSpec
     from awaken.contracts.phases import Phase
+    from awaken.contracts.plugins.plugin import Plugin, PluginRegistrar
+    from awaken.contracts.runs.records import RunRequest, RunResult
+    from awaken.contracts.specs.agents import AgentSpec, RemoteEndpoint
+    from awaken.contracts.specs.remote_registries import RemoteRegistry
+    from awaken.contracts.state.keys import StateCommand, StateKey
     from awaken.contracts.tool_results import ToolResult
-
-    from .contracts.messages.message import Message
-    from .contracts.models.budgets import Budget
-    from .contracts.models.model_specs import ModelPool, ModelSpec, PoolMember, ProviderSpec
-    from .contracts.plugins.plugin import Plugin, PluginRegistrar
-    from .contracts.runs.records import RunRequest, RunResult
-    from .contracts.specs.agents import AgentSpec, RemoteEndpoint
-    from .contracts.specs.remote_registries import RemoteRegistry
-    from .contracts.state.keys import StateCommand, StateKey
-    from .contracts.tools.context import ToolContext
+    from awaken.contracts.tools.context import ToolContext
 
 __all__ = [
     "Agent",

@@ -127,7 +127,7 @@ def _check(roots: Sequence[object], sources: object, refresh_s: object) -> None:
     elif not isinstance(sources, Sequence) or isinstance(sources, str):
         problem = f"sources is a list, not {type(sources).__name__}"
     elif strange := [it for it in sources if not isinstance(it, SkillSource)]:
-        problem = f"a source is a SkillSource such as GivenSkills, not {type(strange[0]).__name__}"
+        problem = f"a source is a SkillSource such as StaticSkills, not {type(strange[0]).__name__}"
     elif not _is_time(refresh_s):
         problem = f"refresh_s is a number of seconds above 0, not {refresh_s!r}"
     if problem is not None:

@@ -25,7 +25,7 @@ _ID_BYTES = 32
 _END_S = 5.0
 
 
-class McpSession:
+class McpHttpSession:
     """One client's session, for nobody but who began it."""
 
     def __init__(self, owner: Principal, idle_s: float) -> None:
@@ -41,7 +41,7 @@ class HttpHost:
     """Answers MCP requests over HTTP: so many sessions, each only for as long as it is used."""
 
     def __init__(self, settings: McpSettings) -> None:
-        self.sessions: dict[str, McpSession] = {}
+        self.sessions: dict[str, McpHttpSession] = {}
         self._settings = settings
         self._server = server = agent_server(settings)
         # Bodies were measured before they come here.
@@ -74,16 +74,18 @@ class HttpHost:
         self._is_closing.set()
         await self._task
 
-    def _session(self, name: str | None, caller: Principal) -> McpSession:
+    def _session(self, name: str | None, caller: Principal) -> McpHttpSession:
         """The session that a request names; without a name a new one, which must say hello."""
         if name is None:
-            return McpSession(caller, self._settings.idle_ms / 1000)
+            return McpHttpSession(caller, self._settings.idle_ms / 1000)
         session = self.sessions.get(name)
         if session is None or session.owner != (caller.id, caller.tenant_id):
             raise HttpError(404, "unknown_session", "Session not found; initialize a new one.")
         return session
 
-    async def _serve(self, session: McpSession, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(
+        self, session: McpHttpSession, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         """Answer one request of a session; a new one that was refused leaves nothing behind."""
         is_new, status = session.task is None, 500
         if is_new and self._is_full(session.owner):
@@ -112,7 +114,7 @@ class HttpHost:
         limits = self._settings
         return own >= limits.max_sessions_each or len(self.sessions) >= limits.max_sessions
 
-    async def _listen(self, session: McpSession) -> None:
+    async def _listen(self, session: McpHttpSession) -> None:
         transport = session.transport
         try:
             async with transport.connect() as (read, write):
@@ -127,7 +129,7 @@ class HttpHost:
             session.is_ready.set()
             await transport.terminate()
 
-    async def _end(self, session: McpSession) -> None:
+    async def _end(self, session: McpHttpSession) -> None:
         self.sessions.pop(session.id, None)
         await session.transport.terminate()
         if session.task is not None:

@@ -17,7 +17,7 @@ from awaken.transport.json_bodies import decoded_text
 from awaken.transport.media import inline, linked
 
 from .answer import as_text
-from .wire import Asking, Content, ContentPart, Format, Input, Item, Media, OpenAiTool, bad_request
+from .wire import Asking, Content, Format, Input, Item, Media, OpenAiPart, OpenAiTool, bad_request
 
 _ROLES = {str(it): it for it in (Role.USER, Role.SYSTEM, Role.ASSISTANT)}
 _ROLES["developer"] = Role.SYSTEM
@@ -178,7 +178,7 @@ def _blocks(content: Content) -> tuple[ContentBlock, ...]:
     return tuple(_block(part) for part in content)
 
 
-def _block(part: ContentPart) -> ContentBlock:
+def _block(part: OpenAiPart) -> ContentBlock:
     match part.type:
         case "text" | "input_text" | "output_text" | "refusal":
             return Text(text=part.text or part.refusal or "")

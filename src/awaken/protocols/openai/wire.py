@@ -23,7 +23,7 @@ class Media(Record, frozen=True, kw_only=True):
     format: str = "wav"
 
 
-class ContentPart(Media, frozen=True, kw_only=True):
+class OpenAiPart(Media, frozen=True, kw_only=True):
     """A part of a message's content, in either API."""
 
     type: str
@@ -35,7 +35,7 @@ class ContentPart(Media, frozen=True, kw_only=True):
     input_audio: Media | None = None
 
 
-Content = str | tuple[ContentPart, ...] | None
+Content = str | tuple[OpenAiPart, ...] | None
 
 
 class Function(Record, frozen=True, kw_only=True):
