@@ -1,5 +1,6 @@
-"""The engine room: the loop, its steps, phases, plugin host, typed state, resolution, tool calls.
+"""Executes runs: from their admission, through the loop, to the commit that ends them.
 
-Reads top-down: `engine` admits runs, `loop` drives one, `step` takes one step.
-It names no store, provider or protocol; all of them arrive through the ports in `contracts`.
+Start with `engine.py`, which admits and controls runs; `loop/loop.py` drives one. The rooms, from
+top to bottom, are listed in `docs/architecture.md`. No store, provider or protocol is named here:
+all of them arrive through the ports in `contracts`.
 """
