@@ -749,7 +749,7 @@ def test_a_run_that_is_left_while_it_is_admitted_is_given_back_too() -> None:
         process = Process(store, ["done"])
         await store.enqueue(input_of())
         dispatch = await process.claim()
-        active = process.engine.active.reserve("t")
+        active = await process.engine.active.reserve("t")
         execution = asyncio.create_task(process.engine.execute(dispatch))
         await asyncio.sleep(1)
         process.engine.active.release(active)

@@ -115,7 +115,7 @@ def test_a_backend_is_told_what_is_new_and_what_was_before(
             assert [it.text for it in asked.new_messages] == ["second"]
             assert (asked.is_continuation, asked.is_recovered) == (False, False)
             assert (asked.agent_id, asked.run_identity.run_id) == ("far", result.run_id)
-            assert asked.local is None
+            assert asked.drive is None
 
     asyncio.run(scenario())
 

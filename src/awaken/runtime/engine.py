@@ -344,7 +344,7 @@ class RunEngine:
             check_chosen_ids(request.messages, () if checkout is None else checkout.messages)
             active = self.active.of_thread(request.thread_id)
             if active is not None and active.run is not None:
-                answer = Message(role=Role.ASSISTANT, id=active.run.step_message_id)
+                answer = Message(role=Role.ASSISTANT, id=active.run.step.message_id)
                 check_chosen_ids(request.messages, (answer,))
         return request
 
@@ -421,7 +421,7 @@ class RunEngine:
             ThreadBusy: A run of the thread executes here.
             ThreadClaimed: One executes in another process.
         """
-        slot = self.active.reserve(thread_id)
+        slot = await self.active.reserve(thread_id)
         try:
             self.services.compactor.forget(thread_id)
             services = self.services

@@ -130,6 +130,9 @@ class BackendCapabilities(Record, frozen=True, kw_only=True):
         return missing
 
 
+FULL_CAPABILITIES = BackendCapabilities()
+
+
 def check_delegate_request(
     capabilities: BackendCapabilities, request: BackendDelegateRunRequest
 ) -> None:

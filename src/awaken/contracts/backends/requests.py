@@ -1,10 +1,11 @@
 """What the runtime asks of a backend."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
+from awaken.contracts.backend_results import BackendRunResult
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.messages.message import Message, ToolCall
@@ -130,6 +131,10 @@ class BackendDelegatePolicy(Record, frozen=True, kw_only=True):
     continuation: BackendDelegateContinuation = BackendDelegateContinuation.DISABLED
 
 
+LocalDrive = Callable[[], Awaitable[BackendRunResult]]
+"""Takes a prepared run of this process through the agent loop to its end or its suspension."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendRootRunRequest:
     """A run to execute."""
@@ -147,8 +152,8 @@ class BackendRootRunRequest:
     decisions: Sequence[tuple[str, ToolCallResume]] = ()
     overrides: InferenceOverride | None = None
     frontend_tools: Sequence[ToolDescriptor] = ()
-    local: Any = None
-    """The runtime's own run; only the local backend can use it."""
+    drive: LocalDrive | None = None
+    """Executes the run in this process; only the local backend can use it."""
     is_continuation: bool = False
     """Whether the run waited and goes on."""
     is_recovered: bool = False
@@ -169,7 +174,7 @@ class BackendDelegateRunRequest:
     checkpoint: BackendCheckpoint | None = None
     control: BackendControl = field(default_factory=BackendControl)
     policy: BackendDelegatePolicy = field(default_factory=BackendDelegatePolicy)
-    local: Any = None
+    drive: LocalDrive | None = None
     is_continuation: bool = False
     is_recovered: bool = False
 

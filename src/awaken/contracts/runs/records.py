@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -211,8 +212,17 @@ class RunRequest(Record, frozen=True, kw_only=True):
     """Tools of the client's session, which only the process with the open session can execute."""
 
     def owned(self) -> "RunRequest":
-        """The request with its ids as they are stored: its tenant's, else those of its thread's."""
-        if self.tenant_id is None and self.thread_id is None:
+        """The request with its ids as they are stored: trimmed, and its tenant's or its thread's.
+
+        A blank id means that there is none.
+        """
+        untrimmed = {}
+        for name, value in zip(_IDS, _ids_of(self), strict=True):
+            if value is not None and (not value or value != value.strip()):
+                untrimmed[name] = value.strip() or None
+        if untrimmed:
+            return msgspec.structs.replace(self, **untrimmed).owned()
+        if self.tenant_id is None and (self.thread_id is None or self.thread_id[0] != "@"):
             return self
         namespace = self._namespace()
         return self._rename(namespace, stored_id) if namespace else self
@@ -234,10 +244,28 @@ class RunRequest(Record, frozen=True, kw_only=True):
     @property
     def is_quiet(self) -> bool:
         """Whether it only tells what wakes nobody."""
-        senders = [message.sender for message in self.messages]
-        return bool(senders) and all(it is not None and it.is_quiet for it in senders)
+        for message in self.messages:
+            if message.sender is None or not message.sender.is_quiet:
+                return False
+        return bool(self.messages)
 
 
+_IDS = (
+    "agent_id",
+    "thread_id",
+    "parent_run_id",
+    "parent_thread_id",
+    "parent_tool_call_id",
+    "continue_run_id",
+    "run_id_hint",
+    "dispatch_id_hint",
+    "dispatch_id",
+    "session_id",
+    "transport_request_id",
+    "tenant_id",
+    "user_id",
+)
+_ids_of = attrgetter(*_IDS)
 _OWN_IDS = (
     "thread_id",
     "run_id_hint",

@@ -30,55 +30,59 @@ class InferenceSession:
     """One inference, over as many calls as it takes and the policy allows."""
 
     __slots__ = (
-        "_answer", "_began", "_calls", "_kept", "_known_patience", "_request", "_routes", "_run",
+        "_answer", "_began", "_checkpoints", "_known_patience", "_request", "_routes", "_run",
+        "calls",
     )  # fmt: skip
 
     def __init__(
-        self, run: Run, request: InferenceRequest, answer: Answer, kept: StreamCheckpoints | None
+        self,
+        run: Run,
+        request: InferenceRequest,
+        answer: Answer,
+        checkpoints: StreamCheckpoints | None,
     ) -> None:
         self._run = run
         self._request = request
         self._answer = answer
-        self._kept = kept
-        self._calls = ModelCalls(run, answer)
-        self._routes = routes_for(run, request)
+        self._checkpoints = checkpoints
+        self.calls = ModelCalls(run, answer)
+        agent = run.agent
+        is_plain = agent.pool is None and request.upstream_model == agent.upstream_model
+        self._routes = agent.models if is_plain else routes_for(run, request)
         self._began = run.services.clock.monotonic_ms()
         self._known_patience: RetryPlanner | None = None
 
-    @property
-    def model(self) -> str:
-        """Who was asked last, by the name that the provider knows."""
-        asked = self._calls.asked
-        return self._request.upstream_model if asked is None else asked.spec.upstream_model
-
-    async def whole_answer(self, heard: StreamCheckpoint | None) -> StreamResult:
+    async def complete_answer(self, streamed: StreamCheckpoint | None) -> StreamResult:
         """Ask until nothing is missing, or until the continuations are used up.
 
-        `heard` is what another process has streamed of this answer.
+        `streamed` is what another process has streamed of this answer.
 
         Raises:
             ModelError: The answer cannot be had; what was said is kept.
             BudgetExceeded: It may not be asked for.
         """
         asked: InferenceRequest | None = self._request
-        if heard is not None:
-            self._answer.take_up(heard)
+        if streamed is not None:
+            self._answer.take_up(streamed)
             self._keep()
             asked = self._rest()
-        result = await self._stretch(asked)
-        for _ in range(self._run.agent.spec.max_continuation_retries):
-            if not result.needs_truncation_recovery:
+        continuations = self._run.agent.spec.max_continuation_retries
+        while True:
+            result = await self._ask_until_over(asked)
+            if not continuations or not result.needs_truncation_recovery:
                 break
-            result = await self._stretch(self._rest_of_text(result.text, TRUNCATED_PROMPT))
-        return msgspec.structs.replace(result, usage=self._calls.usage)
+            continuations -= 1
+            asked = self._rest_of_text(result.text, TRUNCATED_PROMPT)
+        return msgspec.structs.replace(result, usage=self.calls.usage)
 
-    async def _stretch(self, asked: InferenceRequest | None) -> StreamResult:
+    async def _ask_until_over(self, asked: InferenceRequest | None) -> StreamResult:
         """Ask until a stream has come to its end; returns the answer so far."""
         while asked is not None:
             try:
                 patience = self._known_patience
                 routes = self._routes if patience is None else patience.left
-                await self._calls.make(asked, routes)
+                await self.calls.make(asked, routes)
+                return self._answer.result()
             except ModelError as error:
                 if self._answer.has_stopped and error.retryable:
                     # It was all said; what broke was only the connection.
@@ -89,8 +93,6 @@ class InferenceSession:
                         raise self._patience.better_word(error) from error
                     raise
                 asked = self._rest()
-            else:
-                return self._answer.result()
         return self._answer.end_with_calls()
 
     @property
@@ -101,12 +103,12 @@ class InferenceSession:
         return self._known_patience
 
     def _keep(self) -> None:
-        if self._kept is not None:
-            self._kept.save_soon()
+        if self._checkpoints is not None:
+            self._checkpoints.save_soon()
 
     async def _outlasts(self, error: ModelError) -> bool:
         has_begun = self._answer.has_begun
-        return await self._patience.outlasts(error, self._calls.asked, has_begun=has_begun)
+        return await self._patience.outlasts(error, self.calls.asked, has_begun=has_begun)
 
     def _fits_now(self, error: ModelError) -> bool:
         """Whether the request was too long and could be made shorter."""

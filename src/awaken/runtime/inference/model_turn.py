@@ -5,6 +5,8 @@ from functools import partial
 from awaken.contracts.events import InferenceComplete, StreamReset, ToolCallReady
 from awaken.contracts.messages.deltas import ToolCallStart
 from awaken.contracts.models.inference import StreamResult
+from awaken.contracts.plugins.loop_state import STEP_ANSWER
+from awaken.runtime.journal.streams import block_events
 from awaken.runtime.run import Run
 
 from .answer import Answer
@@ -12,7 +14,7 @@ from .checkpoints import StreamCheckpoints
 from .inference_session import InferenceSession
 from .request import build_request
 from .screening import answer_streams, given_answer, screened_answer
-from .streamed_answer import ShownAnswer, block_events
+from .streamed_answer import ShownAnswer
 
 
 async def infer(run: Run) -> StreamResult:
@@ -24,39 +26,41 @@ async def infer(run: Run) -> StreamResult:
     Raises:
         ModelError: The provider failed.
     """
-    if (given := given_answer(run)) is not None:
+    if STEP_ANSWER.name in run.state.values and (given := given_answer(run)) is not None:
         _show_answer(run, given)
         return given
-    clock = run.services.clock
+    clock, env = run.services.clock, run.agent.env
     began = clock.monotonic_ms()
     request = build_request(run)
-    # What is looked at before it is kept is not shown, nor written down, before that either.
-    is_held = bool(run.agent.env.answer_screens)
-    can_stream = is_held and answer_streams(run) is not None
-    shown = ShownAnswer(run, partial(answer_streams, run)) if can_stream else None
-    heard, run.heard = run.heard, None
-    if heard is not None:
+    streamed = None
+    if run.recovery is not None and run.recovery.streamed is not None:
+        streamed, run.recovery.streamed = run.recovery.streamed, None
         # Readers may have seen more than what was kept.
         run.emit(StreamReset(reason="the process that streamed the answer stopped"))
-    answer = Answer(run, run.agent.client, is_held=is_held, shown=shown)
+    # What is screened before it is kept is not shown, nor written down, before that either.
+    is_held, shown = bool(env.answer_screens), None
+    if is_held and answer_streams(run) is not None:
+        shown = ShownAnswer(run, partial(answer_streams, run))
+    answer = Answer(run, is_held=is_held, shown=shown)
     run.streaming = shown if is_held else answer
     has_checkpoints = run.journal.lease is not None and run.streaming is not None
-    kept = StreamCheckpoints(run) if has_checkpoints else None
-    attempts = InferenceSession(run, request, answer, kept)
-    if kept is None:
-        result = await attempts.whole_answer(heard)
+    checkpoints = StreamCheckpoints(run) if has_checkpoints else None
+    session = InferenceSession(run, request, answer, checkpoints)
+    if checkpoints is None:
+        result = await session.complete_answer(streamed)
     else:
-        async with kept:
-            result = await attempts.whole_answer(heard)
+        async with checkpoints:
+            result = await session.complete_answer(streamed)
     if is_held:
         result = screened_answer(run, result)
         _show_answer(run, result, shown)
     else:
         _log_answer(run, result)
     run.streaming = None
+    asked = session.calls.asked
     run.show(
         InferenceComplete(
-            model=attempts.model,
+            model=request.upstream_model if asked is None else asked.spec.upstream_model,
             usage=result.usage,
             duration_ms=clock.monotonic_ms() - began,
         )
@@ -65,10 +69,10 @@ async def infer(run: Run) -> StreamResult:
 
 
 def _show_answer(run: Run, result: StreamResult, shown: ShownAnswer | None = None) -> None:
-    """Show what nobody has seen yet of an answer, and keep all of it for the log."""
+    """Show what readers have not seen yet of an answer, and keep all of it for the log."""
     events = block_events(result.content)
     for event in events:
-        run.journal.record(event)
+        run.journal.events.append(event)
     for event in events if shown is None else shown.rest(result.content):
         run.emit(event)
     for call in result.tool_calls:
@@ -81,8 +85,8 @@ def _log_answer(run: Run, result: StreamResult) -> None:
     """Keep the turn for the log: its text as one delta per block, its calls as they were made."""
     journal = run.journal
     for event in block_events(result.content):
-        journal.record(event)
+        journal.events.append(event)
     for call in result.tool_calls:
-        journal.record(ToolCallStart(id=call.id, name=call.name))
+        journal.events.append(ToolCallStart(id=call.id, name=call.name))
     for call in result.tool_calls:
         run.show(ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))

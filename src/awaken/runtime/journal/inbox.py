@@ -9,25 +9,25 @@ from awaken.runtime.primitives.wake_signal import WakeSignal
 class Inbox:
     """A bounded queue that refuses rather than loses."""
 
-    __slots__ = ("_is_closed", "_limit", "_messages", "bell")
+    __slots__ = ("_is_closed", "_limit", "bell", "messages")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self.bell = WakeSignal()
-        self._messages: list[Message] = []
+        self.messages: list[Message] = []
         self._is_closed = False
 
     def put(self, messages: Sequence[Message]) -> bool:
         """Take the messages, all or none; False when closed, full or there is nothing to take."""
-        if self._is_closed or not messages or len(self._messages) + len(messages) > self._limit:
+        if self._is_closed or not messages or len(self.messages) + len(messages) > self._limit:
             return False
-        self._messages.extend(messages)
+        self.messages.extend(messages)
         self.bell.ring()
         return True
 
     def drain(self) -> list[Message]:
         """Return everything that waits, in order."""
-        taken, self._messages = self._messages, []
+        taken, self.messages = self.messages, []
         return taken
 
     def close(self) -> list[Message]:

@@ -18,13 +18,16 @@ def kept(run: Run, tool_name: str, result: ToolResult) -> ToolResult:
 
     One that has no JSON form becomes an error.
     """
-    result = screened_result(run, result)
+    if run.agent.env.result_screens:
+        result = screened_result(run, result)
     try:
         size = len(_encode(result))
     except (TypeError, ValueError, RecursionError):
         result = _repaired(tool_name, result)
         size = len(_encode(result))
-    limit = _limit(run, tool_name)
+    tool = run.agent.tools.get(tool_name)
+    limit = tool.descriptor.output_limit if tool is not None else None
+    limit = limit or run.services.limits.tool_output_chars
     # Bytes are never fewer than characters, so that most results need no closer look.
     return result if size <= limit else _cut(result, limit)
 
@@ -35,12 +38,6 @@ def shown_text(result: ToolResult) -> str:
     A string has its quotes then, so that it is told from a number.
     """
     return _json_text(result.data) if result.message is None else encodable(result.message)
-
-
-def _limit(run: Run, tool_name: str) -> int:
-    tool = run.agent.tools.get(tool_name)
-    own = tool.descriptor.output_limit if tool is not None else None
-    return own or run.services.limits.tool_output_chars
 
 
 def _repaired(tool_name: str, result: ToolResult) -> ToolResult:
