@@ -18,7 +18,7 @@ from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.specs.agents import MaxRounds, RemoteEndpoint
 from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.contracts.tools.tool import ToolDescriptor
-from awaken.runtime.primitives.wake_signal import WakeSignal
+from awaken.runtime.primitives.signals import WakeSignal
 from awaken.testing import ScriptedModel
 
 from .delegating import boss, ended, within

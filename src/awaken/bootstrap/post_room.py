@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 from awaken.contracts.errors import StorageError, UsageError
 from awaken.contracts.storage.outbox import ThreadMessage
-from awaken.contracts.storage.store import Commit
 from awaken.contracts.tasks import PARENT
 from awaken.mailbox.mailbox import Mailbox
 from awaken.mailbox.order_handlers import OrderHandlers
@@ -34,7 +33,7 @@ class OutboxWiring:
         self._is_relaying = not mailbox.services.store.is_shared
         self.on_queued: Callable[[], None] | None = None
         """Called when something was queued, which somebody must execute."""
-        engine.services.commit_watchers.append(self._see)
+        engine.services.watchers.outbox.append(self.wake)
         engine.tasks.post = self._post
         engine.tasks.stop = control.cancel_run
         engine.tasks.on_orders = self.wake
@@ -53,10 +52,6 @@ class OutboxWiring:
     async def close(self) -> None:
         """Stop; what is left is found by whoever opens the store next."""
         await self._relay.stop()
-
-    def _see(self, commit: Commit) -> None:
-        if commit.outbox:
-            self.wake()
 
     async def _cancel(self, run_id: str) -> bool:
         return await self._control.cancel_run(run_id, PARENT)

@@ -6,7 +6,9 @@ they choose. Ids without such a beginning belong to no tenant.
 
 from .identity import present
 
-_MARK, _END = "@", ":"
+TENANT_MARK = "@"
+"""What the stored ids of tenants begin with, and no others."""
+_END = ":"
 _ESCAPES = (("%", "%25"), (_END, "%3A"))
 
 
@@ -17,12 +19,12 @@ def namespace_of(tenant_id: str | None) -> str:
     for plain, escaped in _ESCAPES:
         if plain in name:
             name = name.replace(plain, escaped)
-    return f"{_MARK}{name}{_END}"
+    return f"{TENANT_MARK}{name}{_END}"
 
 
 def namespace_in(stored_id: str) -> str:
     """What a stored id begins with, if it is a tenant's."""
-    if stored_id[:1] != _MARK:
+    if stored_id[:1] != TENANT_MARK:
         return ""
     head, end, _ = stored_id.partition(_END)
     return head + end if end and len(head) > 1 else ""
@@ -30,9 +32,9 @@ def namespace_in(stored_id: str) -> str:
 
 def tenant_in(stored_id: str) -> str | None:
     """The tenant that a stored id belongs to."""
-    if stored_id[:1] != _MARK:
+    if stored_id[:1] != TENANT_MARK:
         return None
-    name = namespace_in(stored_id)[len(_MARK) : -len(_END)]
+    name = namespace_in(stored_id)[len(TENANT_MARK) : -len(_END)]
     for plain, escaped in reversed(_ESCAPES):
         name = name.replace(escaped, plain)
     return name or None
@@ -50,6 +52,6 @@ def shown_id(namespace: str, stored: str) -> str:
 
 def have_same_tenant(one: str, other: str) -> bool:
     """Whether two stored ids are of one tenant, or both of none."""
-    if one[:1] != _MARK and other[:1] != _MARK:
+    if one[:1] != TENANT_MARK and other[:1] != TENANT_MARK:
         return True
     return namespace_in(one) == namespace_in(other)

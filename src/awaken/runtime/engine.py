@@ -40,7 +40,7 @@ from .journal.repeated_messages import AlreadySaid, check_chosen_ids
 from .journal.streams import EventReader
 from .loop.task_waits import is_suspending
 from .plugins.input_screens import Seen
-from .primitives.latch import Latch
+from .primitives.signals import Latch
 from .remote.aborting import abort_remote
 from .resolution.registry import RegistryHandle
 from .run import Run, Services

@@ -37,7 +37,7 @@ from awaken.contracts.runs.records import RunRecord, RunRequest, Waiting
 from awaken.contracts.state.keys import Clear, MutationBatch
 from awaken.contracts.state.profile import ProfileAccess, ProfileStore
 from awaken.contracts.storage.dispatch import Release
-from awaken.contracts.storage.store import Commit, OutboxEntry, Store, StreamCheckpoint, ToolRecord
+from awaken.contracts.storage.store import OutboxEntry, Store, StreamCheckpoint, ToolRecord
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.contracts.tasks import BACKGROUND_TASKS, TaskTold
 from awaken.contracts.tools.sub_runs import DurableMessageSink, SubRuns
@@ -47,7 +47,7 @@ from .context.summaries import Compactor
 from .context.window import ContextWindow
 from .journal.bookmark import Answered, Bookmark, PendingAfterHook, RemoteEnd, stored_bookmark
 from .journal.inbox import Inbox
-from .journal.journal import Journal, LastWords
+from .journal.journal import CommitWatchers, Journal, LastWords
 from .journal.known_messages import unheard_messages, wakes_model, with_free_ids
 from .journal.leases import RunHandedOver
 from .journal.streams import EventFeed
@@ -81,8 +81,7 @@ class Services:
     """Whether a run may be released while its tasks go on: somebody wakes it."""
     instruments: list[InstrumentMaker] = field(default_factory=list)
     """Those that watch every run that begins or goes on from now on."""
-    commit_watchers: list[Callable[[Commit], None]] = field(default_factory=list)
-    """Told of every commit of a run once it is durable; they must not raise."""
+    watchers: CommitWatchers = field(default_factory=CommitWatchers)
     session_tools: dict[str, Callable[[], Sequence[Tool]]] = field(default_factory=dict)
     """What the sessions of clients that are open in this process offer now, by session."""
 

@@ -83,7 +83,7 @@ class ServerApp:
                 watchers.append(watcher)
                 stack.callback(watchers.remove, watcher)
 
-        watch(services.commit_watchers, observations.committed)
+        watch(services.watchers.commits, observations.committed)
         watch(services.instruments, observations.instrument, premises.statistics.instrument)
         watch(self._desk.control.mailbox_watchers, observations.mailbox)
 

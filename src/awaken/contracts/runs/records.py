@@ -19,7 +19,7 @@ from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.suspension.permissions import ToolGrant
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.contracts.tasks import TaskInfo
-from awaken.contracts.tenancy import namespace_in, namespace_of, shown_id, stored_id
+from awaken.contracts.tenancy import TENANT_MARK, namespace_in, namespace_of, shown_id, stored_id
 from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.contracts.tracing import TraceContext
 
@@ -222,7 +222,7 @@ class RunRequest(Record, frozen=True, kw_only=True):
                 untrimmed[name] = value.strip() or None
         if untrimmed:
             return msgspec.structs.replace(self, **untrimmed).owned()
-        if self.tenant_id is None and (self.thread_id is None or self.thread_id[0] != "@"):
+        if self.tenant_id is None and (self.thread_id is None or self.thread_id[0] != TENANT_MARK):
             return self
         namespace = self._namespace()
         return self._rename(namespace, stored_id) if namespace else self

@@ -7,7 +7,7 @@ from awaken.contracts.errors import ThreadBusy
 from awaken.contracts.runs.records import AmbiguousId, RunResult
 from awaken.contracts.tracing import CURRENT_RUN
 from awaken.runtime.journal.leases import Lease
-from awaken.runtime.primitives.latch import Latch
+from awaken.runtime.primitives.signals import Latch
 from awaken.runtime.run import Run
 
 
@@ -139,7 +139,7 @@ class ActiveRun:
             self._has_early_input = True
             return
         self.run.has_input = True
-        self.run.inbox.bell.ring()
+        self.run.inbox.signal.ring()
 
 
 class ActiveRuns:

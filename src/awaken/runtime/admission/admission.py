@@ -27,7 +27,7 @@ from awaken.contracts.runs.records import RunInput, RunRecord, RunRequest, used_
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.store import Checkout, Store
 from awaken.contracts.suspension.tickets import Ticket, ToolCallState
-from awaken.contracts.tenancy import namespace_in
+from awaken.contracts.tenancy import TENANT_MARK, namespace_in
 from awaken.runtime.journal.bookmark import read_bookmark
 from awaken.runtime.journal.inbox import Inbox
 from awaken.runtime.journal.journal import Journal
@@ -194,7 +194,9 @@ class Admission:
         elif request.run_id_hint is not None or request.dispatch_id_hint is not None:
             run_id = await self._find_run_id(request, thread_id)
         else:
-            run_id = namespace_in(thread_id) + self._services.ids.new_id()
+            run_id = self._services.ids.new_id()
+            if thread_id[0] == TENANT_MARK:
+                run_id = namespace_in(thread_id) + run_id
         if unfinished is not None and unfinished.run_id != run_id:
             raise ThreadBusy(thread_id=thread_id, run_id=unfinished.run_id)
         run = self._assemble(request, checkout, previous, (pinned, agent), run_id)
@@ -298,7 +300,7 @@ class Admission:
             store=self._store,
             state=state,
             journal=Journal(
-                self._store, services.clock, feed, checkout.thread, writer, services.commit_watchers
+                self._store, services.clock, feed, checkout.thread, writer, services.watchers
             ),
             feed=feed,
             inbox=Inbox(services.limits.inbox_messages),

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
+from awaken.contracts.backend_results import BackendRunResult
 from awaken.contracts.errors import LeaseLost, ThreadBusy, ThreadClaimed
 from awaken.contracts.runs.records import RunRequest, RunResult
 from awaken.contracts.storage.dispatch import DispatchStatus
@@ -23,7 +24,6 @@ from awaken.runtime.suspension.unattended_ends import SUPERSEDED, Endings
 from .active_runs import ActiveRun, ActiveRuns
 from .admission import Admission
 from .continuation import CannotGoOn
-from .results import executed_result
 
 _LOOK_S = 0.02
 _LOOKS = 100
@@ -156,7 +156,7 @@ class Execution:
                 ended = await call_backend(run, drive=partial(drive_here, run))
             else:
                 ended = await execute_remote_root_lifecycle(run)
-            return executed_result(run, ended)
+            return _result_of(run, ended)
         except ThreadClaimed as error:
             thread_id = run.identity.thread_id
             raise ThreadBusy(thread_id=thread_id, run_id=error.worker_id) from error
@@ -199,3 +199,19 @@ class Execution:
         self.active.release(active)
         run.alarm.close()
         run.feed.close()
+
+
+def _result_of(run: Run, ended: BackendRunResult) -> RunResult:
+    """The result of a run that was executed just now."""
+    return RunResult(
+        run_id=ended.run_id,
+        thread_id=ended.thread_id,
+        agent_id=ended.agent_id,
+        status=run.record.status,
+        text=ended.response,
+        termination=ended.termination,
+        steps=ended.steps,
+        usage=ended.usage,
+        tickets=ended.tickets,
+        output=run.output,
+    )

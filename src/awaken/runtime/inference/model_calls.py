@@ -71,7 +71,8 @@ class ModelCalls:
         """
         run, health, answer = self._run, self._run.services.health, self._answer
         route, held = routes[0], None
-        if run.agent.pool is not None or run.has_budgets or health.needs_look():
+        is_plain = run.agent.pool is None and not (run.has_budgets or health.breakers)
+        if not is_plain or run.services.clock.monotonic_ms() >= health.next_look_ms:
             route, held = await self._begin_call(request, routes)
         self.asked = route
         wanted = request
@@ -166,14 +167,15 @@ class ModelCalls:
     ) -> None:
         run, usage = self._run, self._answer.usage
         if usage is not None:
-            usage = priced(run, usage, route.spec)
+            if usage.cost_nanos is None or usage.cost_nanos < 0:
+                usage = priced(run, usage, route.spec)
             self.usage = usage if self.usage is None else usage.plus(self.usage)
             run.usage = run.usage.plus(usage)
             if run.window is not None and not self._is_aside:
                 run.window.observe(usage.prompt_tokens)
         if is_refused and usage is None:
             await release(run, held)
-        else:
+        elif run.has_budgets:
             is_guessed = usage is None and held is not None
             heard = self._answer.heard_chars if is_guessed else 0
             await settle(run, held, usage, heard)

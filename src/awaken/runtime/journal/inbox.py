@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 
 from awaken.contracts.messages.message import Message
-from awaken.runtime.primitives.wake_signal import WakeSignal
+from awaken.runtime.primitives.signals import WakeSignal
 
 
 class Inbox:
     """A bounded queue that refuses rather than loses."""
 
-    __slots__ = ("_is_closed", "_limit", "bell", "messages")
+    __slots__ = ("_is_closed", "_limit", "_signal", "messages")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self.bell = WakeSignal()
+        self._signal: WakeSignal | None = None
         self.messages: list[Message] = []
         self._is_closed = False
 
@@ -22,8 +22,15 @@ class Inbox:
         if self._is_closed or not messages or len(self.messages) + len(messages) > self._limit:
             return False
         self.messages.extend(messages)
-        self.bell.ring()
+        self.signal.ring()
         return True
+
+    @property
+    def signal(self) -> WakeSignal:
+        """Wakes the run when something came that it may wait for; made when first used."""
+        if self._signal is None:
+            self._signal = WakeSignal()
+        return self._signal
 
     def drain(self) -> list[Message]:
         """Return everything that waits, in order."""
@@ -31,6 +38,7 @@ class Inbox:
         return taken
 
     def close(self) -> list[Message]:
-        """Take no more; returns what nobody took in."""
+        """Take no more; returns what the run did not take in."""
         self._is_closed = True
-        return self.drain()
+        taken, self.messages = self.messages, []
+        return taken

@@ -5,8 +5,8 @@ its id; it is never sent twice blindly.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.errors import (
@@ -46,6 +46,24 @@ class LastWords:
     release: Release | None
 
 
+@dataclass(slots=True, frozen=True, eq=False)
+class CommitWatchers:
+    """Called once a commit of a run is durable; they must not raise."""
+
+    commits: list[Callable[[Commit], None]] = field(default_factory=list)
+    """For every commit."""
+    outbox: list[Callable[[], None]] = field(default_factory=list)
+    """When a commit asks for something outside of its thread."""
+
+    def notify(self, commit: Commit) -> None:
+        """Call those whom the commit concerns."""
+        for watch in self.commits:
+            watch(commit)
+        if commit.outbox:
+            for wake in self.outbox:
+                wake()
+
+
 class Journal:
     """The pending changes of one run on one thread.
 
@@ -67,7 +85,7 @@ class Journal:
         feed: EventFeed,
         thread: Thread,
         writer: str,
-        watchers: Sequence[Callable[[Commit], None]] = (),
+        watchers: CommitWatchers,
     ) -> None:
         self.thread_id = thread.id
         self.writer = writer
@@ -87,7 +105,6 @@ class Journal:
         self.on_claimed: Callable[[], None] | None = None
         """Called once the commit that takes the thread is durable."""
         self._watchers = watchers
-        """Told of every commit once it is durable."""
         self.closed_by: AwakenError | None = None
         """Why nothing may be written any more."""
         self._state: dict[str, StoredValue | None] = {}
@@ -270,8 +287,8 @@ class Journal:
             self.lease.claim = None
             if self.on_claimed is not None:
                 self.on_claimed()
-        for watch in self._watchers:
-            watch(commit)
+        if commit.outbox or self._watchers.commits:
+            self._watchers.notify(commit)
         if self.announced:
             if self._feed.readers or self.events:
                 self._show_durable(commit.events, receipt.event_seq)

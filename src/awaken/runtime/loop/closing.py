@@ -15,6 +15,7 @@ from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import ErrorEvent, RunFinish, StateSnapshot, StepEnd
 from awaken.contracts.lifecycle import (
     Cancelled,
+    Failed,
     NaturalEnd,
     RunStatus,
     Suspended,
@@ -37,7 +38,7 @@ from awaken.contracts.runs.records import Waiting, WaitingReason
 from awaken.contracts.storage.store import CancelWanted, OutboxEntry
 from awaken.contracts.tasks import BACKGROUND_TASKS
 from awaken.runtime.journal.bookmark import RemoteEnd
-from awaken.runtime.journal.run_log import log_end
+from awaken.runtime.journal.run_log import log_failure
 from awaken.runtime.journal.streams import block_events
 from awaken.runtime.outbox import orders_at_end, orders_at_rest
 from awaken.runtime.phases.contexts import phase_context
@@ -113,12 +114,19 @@ async def close_run(run: Run, termination: Termination) -> Termination:
             # The cancel was acknowledged elsewhere, and this process had not heard of it.
             termination = Cancelled(cause=wanted.cause)
             await _write_outcome(run, termination, None)
-        log_end(run.record, termination)
+        if isinstance(termination, Failed):
+            log_failure(run.record, termination)
     except Exception as error:
         code = error.code if isinstance(error, AwakenError) else "internal_error"
         run.feed.emit(ErrorEvent(message=str(error), code=code))
         raise
     return termination
+
+
+def may_have_work(run: Run) -> bool:
+    """Whether a run that has answered may have tasks or other work under way."""
+    values = run.state.values
+    return bool(values.get(BACKGROUND_TASKS.name)) or PENDING_WORK.name in values
 
 
 async def _waiting_state(run: Run, termination: Termination) -> Waiting | None:
@@ -132,8 +140,7 @@ async def _waiting_state(run: Run, termination: Termination) -> Waiting | None:
             ticket_ids=tickets,
             since_dispatch_id=run.identity.dispatch_id,
         )
-    may_wait = run.state.values.get(BACKGROUND_TASKS.name) or run.state.has(PENDING_WORK)
-    if not (may_wait and isinstance(termination, NaturalEnd)):
+    if not isinstance(termination, NaturalEnd) or not may_have_work(run):
         return None
     since, reason = run.identity.dispatch_id, WaitingReason.BACKGROUND_TASKS
     if await tasks_to_wait_for(run):

@@ -31,7 +31,7 @@ from awaken.runtime.stop_conditions import count_step
 from awaken.runtime.suspension.resume import has_decided, replay
 from awaken.runtime.tools.settle import run_hooks_after
 
-from .closing import close_run, complete_step
+from .closing import close_run, complete_step, may_have_work
 from .opening import open_run, switch_agent
 from .queued_input import absorb_decisions, absorb_messages
 from .step import finish_step, may_step, take_step
@@ -127,7 +127,11 @@ async def _run_to_end(run: Run, body: Body) -> Termination:
 
 
 async def _take_steps(run: Run) -> Termination:
-    outcome = await _finish_recovered(run) if run.recovery is not None else first_outcome(run)
+    outcome: StepOutcome = CONTINUE
+    if run.recovery is not None:
+        outcome = await _finish_recovered(run)
+    elif run.tickets or run.is_continued:
+        outcome = first_outcome(run)
     # A plugin's decision is final: a run that it ended takes no step and waits for nothing.
     while (ending := run.ending) is None:
         match outcome:
@@ -141,8 +145,8 @@ async def _take_steps(run: Run) -> Termination:
                     return Suspended()
                 outcome = await _resume_calls(run)
             case Finish(termination=termination):
-                is_natural = isinstance(termination, NaturalEnd)
-                if not (is_natural and waits_in_process(run) and await hears_news(run)):
+                may_wait = isinstance(termination, NaturalEnd) and may_have_work(run)
+                if not (may_wait and waits_in_process(run) and await hears_news(run)):
                     return run.ending or termination
                 outcome = CONTINUE
     return ending

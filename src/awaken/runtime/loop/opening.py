@@ -110,7 +110,9 @@ async def _activate(run: Run, agent: ResolvedAgent) -> None:
 def _equip(run: Run, agent: ResolvedAgent) -> None:
     """Give the agent's plugins what lives only in this process."""
     env, services = agent.env, run.services
-    run.profile = ProfileAccess(services.profile, env.profile_keys, services.clock)
+    if env.profile is None:
+        env.profile = ProfileAccess(services.profile, env.profile_keys, services.clock)
+    run.profile = env.profile
     run.own = env.own_objects(run.identity, agent.spec) if env.activated else {}
 
 

@@ -14,7 +14,7 @@ from awaken.contracts.plugins.plugin import (
     StepStartContext,
 )
 from awaken.contracts.state.keys import StateCommand
-from awaken.runtime.inference.model_turn import infer
+from awaken.runtime.inference.inference_session import infer
 from awaken.runtime.journal.bookmark import Answered
 from awaken.runtime.journal.outcomes import CONTINUE, SUSPEND, Finish, StepOutcome
 from awaken.runtime.phases.commands import commit_command

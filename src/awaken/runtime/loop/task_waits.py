@@ -62,7 +62,7 @@ async def hears_news(run: Run) -> bool:
         # A sub-agent is also told of other work, by messages.
         if run.ending is not None or not (has_tasks or (is_below and has_pending_work(run))):
             return False
-        if not await run.inbox.bell.wait(LOOK_S):
+        if not await run.inbox.signal.wait(LOOK_S):
             run.has_input = True
     run.step.ending = None
     await run.flush_record()
@@ -108,7 +108,7 @@ async def see_tasks_end(run: Run, patience_s: float) -> None:
     while _awaited(run) and (left := deadline - run.loop.time()) > 0:
         run.has_input = True
         if not await absorb_messages(run):
-            await run.inbox.bell.wait(min(left, LOOK_S))
+            await run.inbox.signal.wait(min(left, LOOK_S))
 
 
 def _awaited(run: Run) -> bool:

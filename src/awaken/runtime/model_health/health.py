@@ -7,6 +7,7 @@ within seconds; who loses it asks a sick model once more, and nothing else happe
 
 import asyncio
 import logging
+import math
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -47,16 +48,9 @@ class ModelHealth:
         """Of the models of which failures are known; all others are closed."""
         self._unsaved: dict[str, Breaker] = {}
         self._saving: asyncio.Task[None] | None = None
-        self._read_at: int | None = None
+        self.next_look_ms: float = math.inf if shared is None else 0
+        """The monotonic time from which a call first asks what other processes have learned."""
         self._turns = 0
-
-    def needs_look(self) -> bool:
-        """Whether a call has to ask before it begins: a model failed, or others may know more."""
-        if self.breakers:
-            return True
-        if self._shared is None:
-            return False
-        return self._read_at is None or self._clock.monotonic_ms() >= self._read_at + REFRESH_MS
 
     def breaker(self, model_id: str) -> Breaker:
         """A model's breaker; one that nothing was heard of is closed."""
@@ -118,9 +112,9 @@ class ModelHealth:
         if self._shared is None:
             return
         now = self._clock.monotonic_ms()
-        if self._read_at is not None and now < self._read_at + REFRESH_MS:
+        if now < self.next_look_ms:
             return
-        self._read_at = now
+        self.next_look_ms = now + REFRESH_MS
         try:
             async with asyncio.timeout(_STORE_S):
                 entries = await self._shared.list_entries(OWNER)

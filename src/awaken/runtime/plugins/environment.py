@@ -25,7 +25,7 @@ from awaken.contracts.plugins.plugin import (
 from awaken.contracts.plugins.screens import AnswerScreen, MessageScreen, StreamScreen, ValueScreen
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.state.keys import EffectSpec, ScheduledActionSpec, StateKey
-from awaken.contracts.state.profile import ProfileKey
+from awaken.contracts.state.profile import ProfileAccess, ProfileKey
 from awaken.contracts.tools.tool import Tool, ToolDescriptor
 
 from .registrar import Registrations
@@ -42,7 +42,8 @@ class ExecutionEnv:
     __slots__ = (
         "actions", "activated", "answer_screens", "effects", "gates", "has_behaviour", "hooks",
         "instruments", "keys", "message_screens", "observers", "offered_by", "phases", "plugins",
-        "prepared", "profile_keys", "result_screens", "stream_screens", "tools", "transforms",
+        "prepared", "profile", "profile_keys", "result_screens", "stream_screens", "tools",
+        "transforms",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -65,6 +66,8 @@ class ExecutionEnv:
         self.answer_screens: list[tuple[str, AnswerScreen]] = []
         self.stream_screens: list[tuple[str, StreamScreen | None]] = []
         self.instruments: list[tuple[str, InstrumentMaker]] = []
+        self.profile: ProfileAccess | None = None
+        """The way to the profile keys; made when the first run of the agent begins."""
         self.phases: frozenset[Phase] = frozenset()
         """Those in which a hook or an observer acts."""
         self.has_behaviour = False

@@ -79,7 +79,7 @@ class RemoteQuestions:
         while (decision := run.tickets[call.id].decision) is None:
             if run.has_input:
                 await absorb_decisions(run)
-            elif not await run.inbox.bell.wait(LOOK_S):
+            elif not await run.inbox.signal.wait(LOOK_S):
                 run.has_input = True
         shown, blocked = look_at_decision(run.agent.env, decision)
         if blocked is not None:

@@ -148,7 +148,7 @@ def _accept(run: Run, decided: Ticket) -> None:
     # The call is executed once more, and so are the hooks before it.
     run.step.hooked = run.step.hooked - {decided.call_id}
     run.state.update(TOOL_CALL_STATES, (ToolCallState.of(decided),))
-    run.inbox.bell.ring()
+    run.inbox.signal.ring()
 
 
 def undecided(

@@ -35,13 +35,13 @@ from .execution import (
     failed,
     finished,
     intent,
+    kept,
     perform,
     prepared,
     timed_out,
 )
 from .gate import ask_gates
 from .recalled import recall
-from .results import kept
 from .settle import (
     CANCELLED,
     INTERRUPTED,

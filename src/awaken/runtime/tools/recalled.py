@@ -37,10 +37,10 @@ from .execution import (
     decided,
     finished,
     prepared,
+    shown_text,
     storable,
     timeout_of,
 )
-from .results import shown_text
 
 logger = logging.getLogger(__name__)
 

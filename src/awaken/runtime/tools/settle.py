@@ -41,7 +41,7 @@ from awaken.runtime.run import Run
 from awaken.runtime.spending.ledgers import charge
 
 from .delegate_tickets import stop_child
-from .results import shown_text
+from .execution import shown_text
 
 logger = logging.getLogger(__name__)
 
@@ -119,12 +119,13 @@ def write_result(
     is_gated: bool = False,
 ) -> None:
     """Write a result: a message that answers the call, or a ticket when it is suspended."""
-    outcome = result.outcome
-    if outcome is ToolCallOutcome.SUSPENDED:
+    if result.status is ToolStatus.PENDING:
         wanted = result.suspension or SuspendTicket()
         announce_ticket(run, result, open_ticket(run, call, wanted, is_gated=is_gated))
         return
-    if outcome is ToolCallOutcome.FAILED:
+    outcome = ToolCallOutcome.SUCCEEDED
+    if result.status is ToolStatus.ERROR:
+        outcome = ToolCallOutcome.FAILED
         run.step.failures += 1
     if result.usage is not None:
         _add_usage(run, result.usage)
