@@ -1,4 +1,4 @@
-"""A tool call as patterns see it, and the paths that lead into its arguments."""
+"""A tool call as patterns see it, and paths into its arguments."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -9,14 +9,14 @@ from .readings import Reading, reading_of
 
 
 class Path(msgspec.Struct, frozen=True):
-    """Where in the arguments: names, indexes, and `None` for every item."""
+    """A path into the arguments: names, indexes, and `None` for every item."""
 
     text: str
     steps: tuple[str | int | None, ...]
 
 
 class PatternCall:
-    """A call whose values are read once, however many patterns look at them."""
+    """A call whose values are read once, however many patterns compare them."""
 
     __slots__ = ("_found", "arguments", "tool_id")
 
@@ -26,9 +26,9 @@ class PatternCall:
         self._found: dict[str, tuple[Reading | None, ...]] = {}
 
     def readings(self, path: Path | None) -> tuple[Reading | None, ...]:
-        """What is found at the path, one for each branch, `None` where a branch ends too early.
+        """The values at the path, one per branch, `None` where a branch ends too early.
 
-        Without a path it is the primary value: the only argument, or all of them as one object.
+        Without a path this is the primary value: the only argument, or all of them as one object.
         """
         key = "" if path is None else path.text
         found = self._found.get(key)
