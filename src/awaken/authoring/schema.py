@@ -135,8 +135,8 @@ def _remove_null(schema: Schema) -> Schema:
     """Remove null wherever it is one of several choices; absence means the same."""
     result = dict(schema)
     for key, is_null in (
-        ("type", _is_null_name),
-        ("enum", _is_none),
+        ("type", lambda choice: choice == "null"),
+        ("enum", lambda choice: choice is None),
         ("anyOf", _is_null_schema),
         ("oneOf", _is_null_schema),
     ):
@@ -148,14 +148,6 @@ def _remove_null(schema: Schema) -> Schema:
         if len(kept) < len(choices) and result.get("default", ...) is None:
             del result["default"]
     return result
-
-
-def _is_null_name(choice: Any) -> bool:
-    return bool(choice == "null")
-
-
-def _is_none(choice: Any) -> bool:
-    return choice is None
 
 
 def _is_null_schema(choice: Any) -> bool:

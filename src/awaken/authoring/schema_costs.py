@@ -131,7 +131,7 @@ class SchemaCost:
             return self._anchors.get(fragment)
         found = self._root
         for part in fragment.split("/")[1:]:
-            name = _unescape(part)
+            name = part.replace("~1", "/").replace("~0", "~")
             if isinstance(found, list):
                 found = found[int(name)] if name.isdecimal() and int(name) < len(found) else None
             else:
@@ -247,7 +247,3 @@ def _list_members(given: Any) -> Iterable[Any]:
 
 def _weight(value: Any) -> int:
     return 1 + len(value) // _CHARS_PER_STEP if isinstance(value, str) else 1
-
-
-def _unescape(part: str) -> str:
-    return part.replace("~1", "/").replace("~0", "~")

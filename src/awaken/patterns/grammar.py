@@ -123,7 +123,7 @@ class _Parser:
         if path is None:
             raise self._error("expected a path such as `command` or `edits[*].path`")
         self._skip_space()
-        operator = self._read_operator()
+        operator = next((it for it in OPERATORS if self._take(it)), None)
         if operator is None:
             raise self._error(f"expected one of the operators {' '.join(OPERATORS)}")
         self._skip_space()
@@ -142,9 +142,6 @@ class _Parser:
                 raise self._error(problem, at=start + step.start() + 1)
             steps.append(int(step["index"]) if step["index"] else step["name"])
         return Path(text, tuple(steps)) if text else None
-
-    def _read_operator(self) -> str | None:
-        return next((operator for operator in OPERATORS if self._take(operator)), None)
 
     def _read_quoted(self) -> str:
         if self._peek() == "'":

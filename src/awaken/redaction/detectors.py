@@ -130,8 +130,10 @@ def custom_detector(kind: str, pattern: str, longest: int | None = None) -> Dete
     what = f"The pattern of '{kind}'"
     if len(pattern) > PATTERN_CHARS_MAX:
         raise InvalidSpec(what=what, problem=f"it is longer than {PATTERN_CHARS_MAX} characters")
+    options = re2.Options()
+    options.log_errors = False
     try:
-        expression = re2.compile(pattern, _options())
+        expression = re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0].decode(errors="replace")
         raise InvalidSpec(what=what, problem=f"it is no RE2 expression: {reason}") from error
@@ -161,12 +163,6 @@ def detectors_named(names: Iterable[str]) -> tuple[Detector, ...]:
             raise InvalidSpec(what=f"The detector '{name}'", problem=f"known ones: {known}")
         found |= chosen
     return tuple(found.values())
-
-
-def _options() -> Any:
-    options = re2.Options()
-    options.log_errors = False
-    return options
 
 
 def _passes_luhn(text: str) -> bool:
