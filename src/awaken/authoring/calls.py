@@ -1,4 +1,4 @@
-"""How a user's function is called: a coroutine on the loop, a plain function in a thread."""
+"""Calls a user's function: a coroutine function on the loop, a plain function in a thread."""
 
 import asyncio
 import inspect
@@ -11,7 +11,7 @@ from .signatures import Source
 
 
 class BoundCall:
-    """One function, ready to be called by name with its context filled in.
+    """One function that is called with keyword arguments and, if it takes one, its context.
 
     Raises:
         InvalidSpec: The function is a generator.
@@ -28,19 +28,19 @@ class BoundCall:
         self._is_async = inspect.iscoroutinefunction(function)
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """Call the function; a thread sees the context variables of the caller."""
+        """Call the function; a worker thread has the context variables of the caller."""
         if self._context_name is not None:
             arguments = {**arguments, self._context_name: context}
         if self._is_async:
             return await self._function(**arguments)
-        value = await asyncio.to_thread(_called, self._function, arguments)
+        value = await asyncio.to_thread(_call_in_thread, self._function, arguments)
         return await value if isinstance(value, Awaitable) else value
 
 
-def _called(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+def _call_in_thread(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     try:
         return function(**arguments)
     except StopIteration as error:
-        # A future cannot hold one: in Python 3.11 whoever awaits it would hang forever.
+        # A future cannot hold a StopIteration: in Python 3.11 the awaiting task would hang.
         message = "the function raised StopIteration"
         raise RuntimeError(message) from error

@@ -1,4 +1,4 @@
-"""What is wrong with something that was passed as a plugin."""
+"""Checks objects that were passed as plugins."""
 
 from awaken.contracts.plugins.plugin import Plugin
 

@@ -1,4 +1,4 @@
-"""Who runs what, for whom, through which door."""
+"""The identity of a run: its agent, its caller, and the protocol it came through."""
 
 import hashlib
 import re
@@ -52,12 +52,12 @@ def present(value: str | None) -> str | None:
 
 
 def is_generated(id_: str) -> bool:
-    """Whether an id has the form that the runtime's own fresh ids have; others may have it, too."""
+    """Whether an id has the form of the runtime's own ids; a client's id may have it as well."""
     return _UUID7.fullmatch(id_) is not None
 
 
 def derived_id(*parts: str) -> str:
-    """An id that is the same whenever it is made of the same parts, and no other one's."""
+    """An id derived from the parts: equal parts give equal ids, other parts give other ids."""
     data = b"\0".join(part.encode() for part in parts)
     return str(UUID(bytes=hashlib.blake2b(data, digest_size=16).digest(), version=5))
 
@@ -66,7 +66,7 @@ class RunIdentity(Record, frozen=True, kw_only=True):
     """Everything that names a run; its JSON form is flat.
 
     `agent_id` is the agent the run began with; after a handoff `active_agent_id` names the
-    agent that is speaking.
+    agent that answers now.
     """
 
     thread_id: str
@@ -80,9 +80,9 @@ class RunIdentity(Record, frozen=True, kw_only=True):
     session_id: str | None = None
     transport_request_id: str | None = None
     tenant_id: str | None = None
-    """Who pays; budgets of tenants are kept by it."""
+    """The tenant that pays; tenant budgets are kept under this id."""
     user_id: str | None = None
-    """Who asked, if that is known; permissions of users are kept by it."""
+    """The user who asked, if known; user permissions are kept under this id."""
     origin: RunOrigin = always(RunOrigin.USER)
     run_mode: RunMode = RunMode.FOREGROUND
     adapter: Adapter = Adapter.INTERNAL
@@ -109,7 +109,7 @@ class RunIdentity(Record, frozen=True, kw_only=True):
 
 
 class FilterPolicy(Record, frozen=True, kw_only=True):
-    """An allow list and a block list; entries are trimmed, blanks dropped, empty means none."""
+    """An allow list and a block list; entries are trimmed and blank ones dropped."""
 
     allowed: tuple[str, ...] | None = None
     excluded: tuple[str, ...] | None = None
@@ -128,7 +128,7 @@ class FilterPolicy(Record, frozen=True, kw_only=True):
 
 
 class RunPolicy(Record, frozen=True, kw_only=True):
-    """Three independent filters that a caller may put on a run."""
+    """Three independent filters that a caller may set for a run."""
 
     tools: FilterPolicy = FilterPolicy()
     skills: FilterPolicy = FilterPolicy()

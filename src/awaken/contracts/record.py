@@ -19,9 +19,9 @@ class Record(
 
 
 class StrictRecord(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A record written by people: an unknown field is a mistake, never ignored."""
+    """A record written by people: an unknown field is an error, never ignored."""
 
 
 def always(default: T) -> T:
-    """A default that is written to JSON as well: readers of the wire expect the field."""
+    """A default that is also written to JSON, because readers of the wire expect the field."""
     return msgspec.field(default_factory=lambda: default)

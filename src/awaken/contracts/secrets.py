@@ -8,7 +8,7 @@ _PREVIEW_CHARS = 12
 class RedactedString:
     """A text that no log, error, event, trace or repr shows; only `reveal` does.
 
-    In JSON it is the plain text, so that whoever may read a config file can.
+    Its JSON form is the plain text, because config files have to contain it.
     """
 
     __slots__ = ("_text",)

@@ -1,4 +1,4 @@
-"""The demo agents that show what extensions do. `demo_agents` puts them beside the others."""
+"""The demo agents that use extensions. `demo_agents` adds them to the others."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -37,20 +37,20 @@ PREFERENCE: ProfileKey[str] = ProfileKey("demo.preference", default="none yet", 
 
 
 class PhasesPlugin(Plugin):
-    """Notes every phase of a run, and tells them."""
+    """Records every phase of a run, and offers a tool that lists them."""
 
     name = "demo_phases"
 
     def register(self, registrar: PluginRegistrar) -> None:
-        """Look at every phase that has hooks."""
+        """Hook every phase that takes hooks."""
         registrar.key(PHASES)
         registrar.tool(phases_seen)
         for phase in Phase:
             if phase is not Phase.TOOL_GATE:
-                registrar.hook(phase, _noting(phase))
+                registrar.hook(phase, _build_phase_hook(phase))
 
 
-def _noting(phase: Phase) -> Any:
+def _build_phase_hook(phase: Phase) -> Any:
     async def note(_: PhaseContext) -> StateCommand:
         return StateCommand().update(PHASES, phase.value)
 
@@ -58,7 +58,7 @@ def _noting(phase: Phase) -> Any:
 
 
 class PreferencesPlugin(Plugin):
-    """Keeps what people like, for all conversations with one agent."""
+    """Stores a person's preference for all conversations with one agent."""
 
     name = "demo_preferences"
 
@@ -97,15 +97,15 @@ async def get_preference(ctx: ToolContext) -> str:
 
 GREETING = Skill(
     name="greeting",
-    description="Greets somebody the way they like to be greeted.",
-    when_to_use="Somebody is to be greeted.",
+    description="Greets a person the way they like to be greeted.",
+    when_to_use="A person is to be greeted.",
     arguments=(SkillArgument(name="who", description="Who is greeted.", required=True),),
     body="Greet ${who} in one warm sentence. Never use exclamation marks.",
 )
 
 
 def extended_agents(tools: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What each agent that uses extensions has of its own; `tools` are the demo's, by id."""
+    """The options of each agent that uses extensions; `tools` are the demo's tools, by id."""
     showing = GenerativeUiPlugin()
     openui = {"agent": "openui-ui", "components": OPENUI_COMPONENTS, "root": "Stack"}
     json_render = {"agent": "json-render-ui", "components": JSON_COMPONENTS}
@@ -171,7 +171,7 @@ def extended_agents(tools: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def mcp_plugins(command: Sequence[str]) -> list[Plugin]:
-    """A plugin with the tools of an MCP server, when a program is named."""
+    """A plugin with the tools of an MCP server, if a program is configured."""
     if not command:
         return []
     program, *arguments = command
@@ -180,7 +180,7 @@ def mcp_plugins(command: Sequence[str]) -> list[Plugin]:
 
 
 def remote_agents(settings: DemoSettings) -> dict[str, dict[str, Any]]:
-    """An agent that executes elsewhere, when an address is named."""
+    """An agent that executes at a remote server, if a URL is configured."""
     if settings.a2a_url is None:
         return {}
     token = settings.a2a_token

@@ -9,10 +9,10 @@ from .message import Message
 
 
 class Transcript(Sequence[Message]):
-    """The first messages of a list that only grows, and messages of its own after them.
+    """A view of the first messages of an append-only list, followed by messages of its own.
 
-    Making one costs nothing, however long the list is: nothing is copied. What others append to
-    the list later does not show.
+    Creating one is cheap however long the list is, because nothing is copied. Messages that are
+    appended to the list later are not visible in it.
     """
 
     __slots__ = ("_base", "_length", "_own")
@@ -23,7 +23,7 @@ class Transcript(Sequence[Message]):
         self._own: list[Message] = []
 
     def append(self, message: Message) -> None:
-        """Add a message at the end; the list underneath is left alone."""
+        """Add a message at the end; the underlying list does not change."""
         self._own.append(message)
 
     def __len__(self) -> int:

@@ -1,10 +1,10 @@
-"""What model calls use."""
+"""Token usage of model calls."""
 
 from awaken.contracts.record import Record
 
 
 class TokenUsage(Record, frozen=True, kw_only=True):
-    """Tokens of one call or of many; absent means the provider did not say."""
+    """Tokens of one call or of several; absent means that the provider did not report it."""
 
     prompt_tokens: int | None = None
     """All tokens of the request, those read from and written to a cache among them."""
@@ -19,7 +19,7 @@ class TokenUsage(Record, frozen=True, kw_only=True):
 
     @property
     def cost_usd(self) -> float | None:
-        """What it cost, in US dollars, as far as prices are known."""
+        """The cost in US dollars, or None if the price is not known."""
         return None if self.cost_nanos is None else self.cost_nanos / 1e9
 
     def plus(self, other: "TokenUsage | None") -> "TokenUsage":
