@@ -23,14 +23,14 @@ def decide(
     thread = tables.threads.get(thread_id)
     if thread is None:
         raise UnknownTicket(ticket_id=decisions[0][0])
-    decided = decided_tickets(thread, tables.tickets, run_id, decisions, _sent(tables, thread))
+    decided = decided_tickets(thread, tables.tickets, run_id, decisions, _list_sent(tables, thread))
     for ticket in decided:
         apply_ticket(tables, thread, ticket)
     live_after(thread, decided, thread.open_run)
     return queues.add(then) if decided and then is not None else None
 
 
-def _sent(tables: Tables, thread: StoredThread) -> list[RunDispatch]:
+def _list_sent(tables: Tables, thread: StoredThread) -> list[RunDispatch]:
     """What is queued on a thread, and what is executed there."""
     ids = [entry[2] for entry in thread.queue]
     if thread.claim is not None and thread.claim.dispatch_id is not None:

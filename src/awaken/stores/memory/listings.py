@@ -68,7 +68,7 @@ def list_messages(thread: StoredThread, thread_id: str, query: MessageQuery) -> 
             thread.messages[seq - 1],
             thread_id=thread_id,
             seq=seq,
-            created_at=_committed_at(history, seq),
+            created_at=_commit_time(history, seq),
         )
         for seq in page
     )
@@ -85,7 +85,7 @@ def _fits_message(thread: StoredThread, seq: int, query: MessageQuery) -> bool:
     return query.run_id is None or produced_by == query.run_id
 
 
-def _committed_at(history: list[AppliedCommit], seq: int) -> int:
+def _commit_time(history: list[AppliedCommit], seq: int) -> int:
     return history[bisect_left(history, seq, key=_message_count)].committed_at
 
 

@@ -48,10 +48,10 @@ class Turns:
     def next(self, now: int, agents: Collection[str] | None = None) -> StoredThread | None:
         """Return the thread whose turn it is, or None if nothing is due for one of the agents."""
         passed: list[StoredThread] = []
-        found = self._due(now)
+        found = self._take_due(now)
         while found is not None and not self._is_for(found, agents):
             passed.append(found)
-            found = self._due(now)
+            found = self._take_due(now)
         for thread in passed:
             self.offer(thread, now)
         return found
@@ -72,7 +72,7 @@ class Turns:
         wanted = rules.agent_of(thread, self._tables.dispatches[entry[2]])
         return wanted is None or wanted in agents
 
-    def _due(self, now: int) -> StoredThread | None:
+    def _take_due(self, now: int) -> StoredThread | None:
         threads = self._tables.threads
         while self._later and self._later[0][0] <= now:
             thread = threads.get(heappop(self._later)[1])

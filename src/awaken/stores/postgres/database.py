@@ -98,14 +98,14 @@ class PostgresDatabase:
         pool = self._pool
         if pool is None:
             raise StoreUnavailable(store=self.name, problem="it is not open")
-        connection = await self._begun(pool, _WRITE if is_write else _READ)
+        connection = await self._open_transaction(pool, _WRITE if is_write else _READ)
         is_sound = False
         try:
             try:
                 session = PostgresSession(connection)
                 result = await work(session)
             except Exception as error:
-                is_sound = not is_broken(error) and await _rolled_back(connection)
+                is_sound = not is_broken(error) and await _roll_back(connection)
                 if is_read_only(error):
                     # A server that was the first and is not any more keeps its connections.
                     is_sound = False
@@ -116,7 +116,7 @@ class PostgresDatabase:
                 if session.has_written:
                     self._written_at = asyncio.get_running_loop().time()
             # What was read is known already, whatever becomes of the connection.
-            is_sound = is_write or await _rolled_back(connection)
+            is_sound = is_write or await _roll_back(connection)
             return result
         finally:
             # Not sound is also what a cancelled task leaves behind.
@@ -125,7 +125,7 @@ class PostgresDatabase:
             else:
                 pool.discard(connection)
 
-    async def _begun(self, pool: Pool, begin: str) -> Connection:
+    async def _open_transaction(self, pool: Pool, begin: str) -> Connection:
         """A connection inside a new transaction.
 
         The first one may have died while it was idle. As nothing was done on it, another one is
@@ -170,7 +170,7 @@ class PostgresDatabase:
         pool.release(connection)
 
 
-async def _rolled_back(connection: Connection) -> bool:
+async def _roll_back(connection: Connection) -> bool:
     try:
         await connection.execute("ROLLBACK")
     except DRIVER_ERRORS:

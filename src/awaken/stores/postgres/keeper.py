@@ -52,26 +52,28 @@ class PostgresLeaseKeeper:
         limit_ms = min(server.command_timeout_ms, max(lease_ms, server.connect_timeout_ms))
         async with asyncio.timeout(limit_ms / 1000):
             try:
-                return await self._extended(tokens, lease_ms)
+                return await self._extend_connected(tokens, lease_ms)
             except DRIVER_ERRORS as error:
                 if not is_broken(error):
                     raise
                 # It may have died since the last time, and to extend a lease twice does no harm.
-                return await self._extended(tokens, lease_ms)
+                return await self._extend_connected(tokens, lease_ms)
 
-    async def _extended(self, tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
+    async def _extend_connected(
+        self, tokens: Sequence[str], lease_ms: int
+    ) -> tuple[LeaseNews, ...]:
         if self._connection is None:
             self._connection = await connected(self._server)
             await self._connection.execute(f"SET lock_timeout = {LOCK_MS}")
         try:
-            return await _extended(self._connection, tokens, lease_ms)
+            return await _extend_each(self._connection, tokens, lease_ms)
         except BaseException:
             self._connection.terminate()
             self._connection = None
             raise
 
 
-async def _extended(
+async def _extend_each(
     connection: Connection, tokens: Sequence[str], lease_ms: int
 ) -> tuple[LeaseNews, ...]:
     """Extend leases one by one; one whose thread somebody has locked costs no other its lease."""
@@ -85,11 +87,11 @@ async def _extended(
             # Not known: it is left out, and tried again with the next beat.
             continue
         # Asked afterwards: a lease that is still held now was extended.
-        news.append(await _news(session, token, now))
+        news.append(await _read_lease(session, token, now))
     return tuple(news)
 
 
-async def _news(session: PostgresSession, token: str, now: Moment) -> LeaseNews:
+async def _read_lease(session: PostgresSession, token: str, now: Moment) -> LeaseNews:
     row = await session.one("find_lease", token, now.wall_ms)
     if row is None:
         return LeaseNews(claim_token=token, is_held=False)

@@ -57,7 +57,7 @@ def check_commit(head: ThreadHead, found: Found, commit: Commit) -> Change:
         open_run = checked_open_run(head, run, known)
         shown = projected(found, head, shown, run, known)
     if commit.tickets or commit.tool_records or commit.run_state:
-        tickets = _checked_parts_of_runs(found, commit, open_run)
+        tickets = _check_run_parts(found, commit, open_run)
     if commit.absorbed:
         _check_absorbed(found, commit)
     if head.live_tickets and open_run is None:
@@ -133,7 +133,7 @@ def _check_message_ids(found: Found, commit: Commit) -> None:
         raise InvalidRecord(what=f"Thread '{commit.thread_id}'", problem=problem)
 
 
-def _checked_parts_of_runs(
+def _check_run_parts(
     found: Found, commit: Commit, open_run: RunRecord | None
 ) -> tuple[Ticket, ...]:
     """Refuse what does not belong to a run of this thread; returns the tickets to write."""

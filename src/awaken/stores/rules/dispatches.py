@@ -249,10 +249,12 @@ def left_to_do(
     is_left = run.waiting is None and claim.dispatch_id is None
     if not is_left and head.cancel_cause is None:
         return None
-    return _going_on(run, claim, attempts, head.cancel_cause)
+    return _make_continuation(run, claim, attempts, head.cancel_cause)
 
 
-def _going_on(run: RunRecord, claim: HeldClaim, attempts: int, cause: str | None) -> RunDispatch:
+def _make_continuation(
+    run: RunRecord, claim: HeldClaim, attempts: int, cause: str | None
+) -> RunDispatch:
     return RunDispatch(
         dispatch_id=f"{RECOVERY}{claim.token}",
         thread_id=run.thread_id,

@@ -49,7 +49,7 @@ def edited(parents: Parents, old: Thread, new: Thread) -> Thread:
         resource_id=new.resource_id,
         parent_thread_id=new.parent_thread_id,
         forked_from=new.forked_from if created_at is None else old.forked_from,
-        newest_branch=_newest(old.newest_branch, new.newest_branch),
+        newest_branch=_pick_newest(old.newest_branch, new.newest_branch),
         metadata=ThreadMetadata(
             created_at=new.metadata.created_at if created_at is None else created_at,
             updated_at=new.metadata.updated_at,
@@ -59,7 +59,7 @@ def edited(parents: Parents, old: Thread, new: Thread) -> Thread:
     )
 
 
-def _newest(old: NewestBranch | None, new: NewestBranch | None) -> NewestBranch | None:
+def _pick_newest(old: NewestBranch | None, new: NewestBranch | None) -> NewestBranch | None:
     """The branch with the higher number; of two that came at once always the same one.
 
     An edit that was made from a stale copy of the thread changes nothing.

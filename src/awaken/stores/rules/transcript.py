@@ -41,19 +41,19 @@ def checked_calls(
     answered: set[str] = set()
     for message in messages:
         if message.role is _TOOL:
-            _answer(thread_id, message, opened, open_calls, answered)
+            _take_result(thread_id, message, opened, open_calls, answered)
             continue
         if opened or len(answered) < len(open_calls):
             waiting = [*opened, *(call for call in open_calls if call not in answered)]
             raise _invalid(thread_id, f"a message follows calls without a result: {waiting}")
         if message.tool_calls:
-            opened = _asked(thread_id, message)
+            opened = _read_calls(thread_id, message)
     if not (opened or answered):
         return NO_CHANGE
     return CallChange(opened=opened, answered=answered)
 
 
-def _answer(
+def _take_result(
     thread_id: str,
     message: Message,
     opened: OpenCalls,
@@ -71,7 +71,7 @@ def _answer(
         raise _invalid(thread_id, f"a result for call '{call_id}', which is not open")
 
 
-def _asked(thread_id: str, message: Message) -> OpenCalls:
+def _read_calls(thread_id: str, message: Message) -> OpenCalls:
     calls = message.tool_calls or ()
     asked: OpenCalls = {call.id: () for call in calls}
     if message.role is not Role.ASSISTANT:

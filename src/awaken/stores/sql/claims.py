@@ -62,14 +62,14 @@ async def claim(
                 continue
             try:
                 head = await locked_head(session, row[0])
-                first = None if head is None else await _claimable(session, head, now)
+                first = None if head is None else await _find_claimable(session, head, now)
             except CorruptRecord:
                 logger.exception("Thread '%s' is damaged; its queue is left alone.", row[0])
                 await session.run("park_queue", row[0])
                 continue
             if head is not None and first is not None:
                 claimed = rules.claimed(first, next(tokens), worker_id, now.wall_ms)
-                taken.append(await _take(session, head, claimed, lease_ms, now))
+                taken.append(await _take_claim(session, head, claimed, lease_ms, now))
             else:
                 # What it had was stale and is gone: another thread has its turn.
                 is_more_likely = head is not None
@@ -92,17 +92,17 @@ async def claim_dispatch(
         await refresh(session, head)
         return None
     claimed = rules.claimed(dispatch, claim_token, worker_id, now.wall_ms)
-    return await _take(session, head, claimed, lease_ms, now)
+    return await _take_claim(session, head, claimed, lease_ms, now)
 
 
 async def release(
     session: SqlSession, dispatch_id: str, claim_token: str, how: Release
 ) -> RunDispatch:
     """End a claim outside of a commit; see `MailboxStore.release`."""
-    head, dispatch = await _held(session, dispatch_id, claim_token)
+    head, dispatch = await _lock_held(session, dispatch_id, claim_token)
     now = await session.now()
     over = await save(session, rules.ended(dispatch, how, now.wall_ms))
-    await _drop(session, head, rules.held_claim(dispatch))
+    await _end_claim(session, head, rules.held_claim(dispatch))
     return over
 
 
@@ -116,7 +116,7 @@ async def requeue(
     is_charged: bool,
 ) -> RunDispatch:
     """Give a claimed dispatch back; see `MailboxStore.requeue`."""
-    head, dispatch = await _held(session, dispatch_id, claim_token)
+    head, dispatch = await _lock_held(session, dispatch_id, claim_token)
     now = await session.now()
     back = rules.requeued(
         dispatch, now.wall_ms, delay_ms=delay_ms, error=error, is_charged=is_charged
@@ -141,7 +141,7 @@ async def give_up_claim(
             error=None,
             is_charged=False,
         )
-    return await _drop(session, head, head.claim)
+    return await _end_claim(session, head, head.claim)
 
 
 async def reclaim(
@@ -207,11 +207,11 @@ async def settle(
         return
     run_id = goes_on(before, held, commit)
     if run_id is not None or ends_under(held, commit):
-        await _follow(session, head, held, run_id)
+        await _update_executed(session, head, held, run_id)
     if commit.release is None:
         return
     if held.dispatch_id is not None:
-        dispatch = await _executed(session, held.dispatch_id)
+        dispatch = await _load_executed(session, held.dispatch_id)
         await save(session, rules.ended(dispatch, commit.release, now.wall_ms))
     await session.run("drop_claim", head.no, head.cancel_cause)
     if (rest := rules.left_to_do(head, held)) is not None:
@@ -220,13 +220,13 @@ async def settle(
         await refresh(session, head)
 
 
-async def _follow(
+async def _update_executed(
     session: SqlSession, head: StoredHead, held: HeldClaim, run_id: str | None
 ) -> None:
     """Write down whose input it was, or that the dispatch's own turn has come."""
     if held.dispatch_id is None:
         return
-    dispatch = await _executed(session, held.dispatch_id)
+    dispatch = await _load_executed(session, held.dispatch_id)
     if run_id is not None:
         await save(session, rules.taken_in(dispatch, run_id))
     else:
@@ -234,24 +234,26 @@ async def _follow(
         await session.run("set_cancel", head.no, head.cancel_cause)
 
 
-async def _executed(session: SqlSession, dispatch_id: str) -> RunDispatch:
+async def _load_executed(session: SqlSession, dispatch_id: str) -> RunDispatch:
     dispatch = await find(session, dispatch_id)
     assert dispatch is not None
     return dispatch
 
 
-async def _claimable(session: SqlSession, head: StoredHead, now: Moment) -> RunDispatch | None:
+async def _find_claimable(session: SqlSession, head: StoredHead, now: Moment) -> RunDispatch | None:
     """The dispatch of a thread that can be claimed now, or None."""
     if head.claim is not None:
         return None
-    first = await _first_current(session, head, now)
+    first = await _find_first_current(session, head, now)
     if first is not None and rules.is_due(first, now.wall_ms):
         return first
     await refresh(session, head)
     return None
 
 
-async def _first_current(session: SqlSession, head: StoredHead, now: Moment) -> RunDispatch | None:
+async def _find_first_current(
+    session: SqlSession, head: StoredHead, now: Moment
+) -> RunDispatch | None:
     """The first queued dispatch that no interrupt has dropped; others are dropped on the way."""
     while (first := await first_queued(session, head)) is not None:
         if not is_stale(head, first):
@@ -260,7 +262,7 @@ async def _first_current(session: SqlSession, head: StoredHead, now: Moment) -> 
     return None
 
 
-async def _take(
+async def _take_claim(
     session: SqlSession, head: StoredHead, claimed: RunDispatch, lease_ms: int, now: Moment
 ) -> RunDispatch:
     claimed = msgspec.structs.replace(claimed, lease_until=now.wall_ms + lease_ms)
@@ -287,7 +289,7 @@ async def _write_claim(
     )
 
 
-async def _drop(
+async def _end_claim(
     session: SqlSession,
     head: StoredHead,
     held: HeldClaim,
@@ -315,7 +317,7 @@ async def _put_back(
     session: SqlSession, head: StoredHead, held: HeldClaim, back: RunDispatch
 ) -> RunDispatch:
     await save(session, back)
-    await _drop(session, head, held, back)
+    await _end_claim(session, head, held, back)
     return back
 
 
@@ -324,12 +326,12 @@ async def _take_back(session: SqlSession, head: StoredHead, now: Moment) -> RunD
     if claim is None:
         return None
     if claim.dispatch_id is None:
-        return await _drop(session, head, claim, attempts=1)
-    dispatch = await _executed(session, claim.dispatch_id)
+        return await _end_claim(session, head, claim, attempts=1)
+    dispatch = await _load_executed(session, claim.dispatch_id)
     return await _put_back(session, head, claim, rules.reclaimed(dispatch, now.wall_ms))
 
 
-async def _held(
+async def _lock_held(
     session: SqlSession, dispatch_id: str, claim_token: str
 ) -> tuple[StoredHead, RunDispatch]:
     found = await locked(session, dispatch_id)

@@ -40,10 +40,11 @@ async def apply_commit(
     commit = encoded.commit
     head = await made_head(session, commit.thread_id, tenant_of(commit))
     if head.version:
-        receipt = await _applied_before(session, head, encoded)
+        receipt = await _find_applied(session, head, encoded)
         if receipt is not None:
             return head.no, receipt
-    found = await _found(session, head, commit)
+    found = _Known()
+    await found.read(session, head, commit)
     change = check_commit(head, found, commit)
     held, before, cause = head.claim, head.open_run, head.cancel_cause
     receipt = advance(head, commit, change)
@@ -73,10 +74,10 @@ async def find_commit(
 ) -> CommitReceipt | None:
     """Return the receipt of an applied commit, or None; looks at the newest commits first."""
     row = await session.one("find_commit", commit_id, *rows.all_places(head.no))
-    return None if row is None else _receipt(commit_id, row)
+    return None if row is None else _make_receipt(commit_id, row)
 
 
-async def _applied_before(
+async def _find_applied(
     session: SqlSession, head: StoredHead, encoded: rows.EncodedCommit
 ) -> CommitReceipt | None:
     """The receipt of a commit that comes again.
@@ -97,10 +98,10 @@ async def _applied_before(
         return None
     if row[1] != encoded.digest:
         raise IdempotencyConflict(commit_id=commit.commit_id)
-    return _receipt(commit.commit_id, row)
+    return _make_receipt(commit.commit_id, row)
 
 
-def _receipt(commit_id: str, row: Row) -> CommitReceipt:
+def _make_receipt(commit_id: str, row: Row) -> CommitReceipt:
     return CommitReceipt(
         commit_id=commit_id,
         version=rows.number_at(row[0]),
@@ -213,12 +214,6 @@ async def parents_of(session: SqlSession, thread_id: str) -> dict[str, str | Non
     return parents
 
 
-async def _found(session: SqlSession, head: StoredHead, commit: Commit) -> _Known:
-    found = _Known()
-    await found.read(session, head, commit)
-    return found
-
-
 async def _write_history(
     session: SqlSession, head: StoredHead, encoded: rows.EncodedCommit
 ) -> None:
@@ -261,7 +256,7 @@ async def _write_run(
         return
     if known is not None:
         status = run.status.value
-        await session.run("save_run", run.run_id, status, _ended_at(run), encoded.run)
+        await session.run("save_run", run.run_id, status, _end_time(run), encoded.run)
         return
     head.run_count += 1
     is_added = await session.run(
@@ -271,7 +266,7 @@ async def _write_run(
         head.no,
         run.status.value,
         run.created_at,
-        _ended_at(run),
+        _end_time(run),
         head.version,
         encoded.run,
     )
@@ -279,7 +274,7 @@ async def _write_run(
         raise used_run_id(run.run_id)
 
 
-def _ended_at(run: RunRecord) -> int | None:
+def _end_time(run: RunRecord) -> int | None:
     if run.status is not RunStatus.DONE:
         return None
     return run.updated_at if run.finished_at is None else run.finished_at

@@ -24,7 +24,7 @@ async def decide(
     head = await locked_head(session, thread_id)
     if head is None:
         raise UnknownTicket(ticket_id=decisions[0][0])
-    tickets, sent = await _named(session, head, decisions), await _sent(session, head)
+    tickets, sent = await _load_named(session, head, decisions), await _list_sent(session, head)
     decided = decided_tickets(head, tickets, run_id, decisions, sent)
     for ticket in decided:
         await save_ticket(session, head, ticket)
@@ -52,7 +52,7 @@ async def save_ticket(session: SqlSession, head: StoredHead, ticket: Ticket) -> 
         raise InvalidRecord(what=f"Ticket '{ticket.ticket_id}'", problem=problem)
 
 
-async def _sent(session: SqlSession, head: StoredHead) -> list[RunDispatch]:
+async def _list_sent(session: SqlSession, head: StoredHead) -> list[RunDispatch]:
     """What is queued on a thread, and what is executed there."""
     sent = await all_queued(session, head)
     if head.claim is not None and head.claim.dispatch_id is not None:
@@ -61,7 +61,7 @@ async def _sent(session: SqlSession, head: StoredHead) -> list[RunDispatch]:
     return sent
 
 
-async def _named(
+async def _load_named(
     session: SqlSession, head: StoredHead, decisions: Sequence[Decision]
 ) -> dict[str, Ticket]:
     """The tickets that decisions name, also those of runs that are over."""

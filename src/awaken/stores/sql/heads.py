@@ -53,8 +53,8 @@ class StoredHead(ThreadHead):
     )
 
     def __init__(self, row: Row) -> None:
-        shown = _shown(row)
-        super().__init__(_thread(row, shown))
+        shown = _read_shown(row)
+        super().__init__(_make_thread(row, shown))
         self.no: int = row[0]
         self.version = row[1]
         self.message_count = row[2]
@@ -91,7 +91,7 @@ class StoredHead(ThreadHead):
             tuple(self.live_tickets),
             self.run_count,
             self.has_checkpoint,
-            _branching(shown),
+            _make_branching(shown),
         )
         counts = (self.version, self.message_count, self.event_seq)
         return tied(rows.packed(kept), shown.id, *counts, self.updated_at, shown.latest_run_id)
@@ -100,13 +100,13 @@ class StoredHead(ThreadHead):
 async def find_head(session: SqlSession, thread_id: str) -> StoredHead | None:
     """Read a thread's head with its runs and live tickets."""
     row = await session.one("find_thread", thread_id)
-    return None if row is None else await _completed(session, StoredHead(row))
+    return None if row is None else await _load_parts(session, StoredHead(row))
 
 
 async def locked_head(session: SqlSession, thread_id: str) -> StoredHead | None:
     """Read a thread's head; until the transaction ends nobody else writes to the thread."""
     row = await session.one("lock_thread", thread_id)
-    return None if row is None else await _completed(session, StoredHead(row))
+    return None if row is None else await _load_parts(session, StoredHead(row))
 
 
 async def made_head(
@@ -120,7 +120,7 @@ async def made_head(
     while (head := await locked_head(session, thread_id)) is None:
         made = blank_thread(thread_id, tenant_id)
         # Changes nothing if somebody else made it first; another one may even have deleted it.
-        await session.run("add_thread", thread_id, _blank(thread_id), made.tenant_id)
+        await session.run("add_thread", thread_id, _pack_blank(thread_id), made.tenant_id)
     return head
 
 
@@ -130,7 +130,7 @@ async def settled_head(session: SqlSession, thread_id: str) -> StoredHead | None
     if head is not None:
         return head
     # One that is just being made cannot be locked yet; to make it as well waits for that.
-    if not await session.run("add_thread", thread_id, _blank(thread_id), None):
+    if not await session.run("add_thread", thread_id, _pack_blank(thread_id), None):
         return await locked_head(session, thread_id)
     made = await locked_head(session, thread_id)
     assert made is not None
@@ -171,7 +171,7 @@ async def run_with(session: SqlSession, run_id: str | None) -> RunRecord | None:
     return None if row is None else rows.unpacked(row[0], rows.RUN, f"Run '{run_id}'")
 
 
-async def _completed(session: SqlSession, head: StoredHead) -> StoredHead:
+async def _load_parts(session: SqlSession, head: StoredHead) -> StoredHead:
     shown = head.shown
     head.latest_run = await run_with(session, shown.latest_run_id)
     if shown.open_run_id is not None:
@@ -184,22 +184,22 @@ async def _completed(session: SqlSession, head: StoredHead) -> StoredHead:
     return head
 
 
-def _shown(row: Row) -> _Shown:
+def _read_shown(row: Row) -> _Shown:
     beside = (row[16], row[1], row[2], row[3], row[5], row[17])
     return rows.unpacked(row[8], _SHOWN, f"Thread '{row[16]}'", *beside)
 
 
-def _branching(thread: Thread) -> _Branching | None:
+def _make_branching(thread: Thread) -> _Branching | None:
     if thread.forked_from is None and thread.newest_branch is None:
         return None
     return _Branching(thread.forked_from, thread.newest_branch)
 
 
-def _blank(thread_id: str) -> bytes:
+def _pack_blank(thread_id: str) -> bytes:
     return tied(rows.packed(_Shown()), thread_id, 0, 0, 0, None, None)
 
 
-def _thread(row: Row, shown: _Shown) -> Thread:
+def _make_thread(row: Row, shown: _Shown) -> Thread:
     branching = shown.branching
     return Thread(
         id=row[16],

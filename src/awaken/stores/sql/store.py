@@ -67,7 +67,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
             return
         if self._probe is None or self._probe.done():
             self._probe = asyncio.create_task(self._write_probe(), name="write probe")
-            self._probe.add_done_callback(_heed)
+            self._probe.add_done_callback(_retrieve_error)
         # One that hangs is waited for: whoever asks again does not queue up another one.
         await asyncio.shield(self._probe)
 
@@ -82,14 +82,14 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
         cache = self._transcripts
         base: Sequence[Message] = ()
 
-        def known(thread_no: int) -> int:
+        def count_known(thread_no: int) -> int:
             # Held from here on: others may append to the list or drop it from the cache.
             nonlocal base
             base = cache.known(thread_no)
             return len(base)
 
         loaded = await self._database.read(
-            partial(reading.load_thread, thread_id=thread_id, known=known)
+            partial(reading.load_thread, thread_id=thread_id, known=count_known)
         )
         if loaded is None:
             return None
@@ -202,7 +202,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
         )
 
 
-def _heed(probe: asyncio.Task[None]) -> None:
+def _retrieve_error(probe: asyncio.Task[None]) -> None:
     """Take note of how a probe ended: nobody may be left who waits for it."""
     if not probe.cancelled():
         probe.exception()

@@ -75,24 +75,26 @@ class _Names:
     def run(self, old: str | None) -> str | None:
         return None if old is None else self.runs.get(old, old)
 
-    def within(self, value: Any) -> Any:
+    def rename_in(self, value: Any) -> Any:
         """A decoded record with the new ids."""
         if isinstance(value, list):
-            return [self.within(item) for item in value]
+            return [self.rename_in(item) for item in value]
         if not isinstance(value, dict):
             return value
-        return {self._key(key, item): self._item(key, item) for key, item in value.items()}
+        return {
+            self._rename_key(key, item): self._rename_item(key, item) for key, item in value.items()
+        }
 
-    def _key(self, key: str, item: Any) -> str:
+    def _rename_key(self, key: str, item: Any) -> str:
         """A key may be the id of a task or of a run below, whose record is beside it."""
         is_record = isinstance(item, dict) and ("task_id" in item or "run_id" in item)
         return self.runs.get(key, key) if is_record else key
 
-    def _item(self, key: str, item: Any) -> Any:
+    def _rename_item(self, key: str, item: Any) -> Any:
         if key in _SAID:
             return item
         if not isinstance(item, str):
-            return self.within(item)
+            return self.rename_in(item)
         if key in _THREADS:
             return self.threads.get(item, item)
         if key in _RUNS:
@@ -101,9 +103,9 @@ class _Names:
             return _DELEGATE + self.runs.get(item[len(_DELEGATE) :], item[len(_DELEGATE) :])
         return item
 
-    def repacked(self, blob: bytes, what: str, *beside: Any, now: tuple[Any, ...] = ()) -> bytes:
+    def repack(self, blob: bytes, what: str, *beside: Any, now: tuple[Any, ...] = ()) -> bytes:
         """A sealed record with the new ids, tied to the columns that are beside it now."""
-        value = self.within(rows.unpacked(bytes(blob), rows.ANY, what, *beside))
+        value = self.rename_in(rows.unpacked(bytes(blob), rows.ANY, what, *beside))
         again = rows.packed(value)
         columns = now or beside
         return tied(again, *columns) if columns else again
@@ -121,7 +123,7 @@ async def _rename_thread(query: Query, names: _Names, no: int, thread_id: str) -
         if len(shown) > place:
             shown[place] = names.run(shown[place])
     if len(shown) > _BRANCHING:
-        shown[_BRANCHING] = names.within(shown[_BRANCHING])
+        shown[_BRANCHING] = names.rename_in(shown[_BRANCHING])
     new_id, new_latest = names.threads[thread_id], names.run(latest)
     packed = tied(rows.packed(shown), new_id, *counts, new_latest)
     await query(
@@ -146,7 +148,7 @@ async def _rename_records(query: Query, names: _Names, no: int) -> None:
         run = "run_id" if has_run else "NULL"
         text = f"SELECT {key}, {run}, record FROM {table} WHERE thread_no = $1"
         for name, run_id, record in await query(text, no):
-            packed = names.repacked(record, f"A record of '{table}'")
+            packed = names.repack(record, f"A record of '{table}'")
             if has_run:
                 change = f"UPDATE {table} SET record = $2, run_id = $3 WHERE {key} = $1"
                 await query(change, name, packed, names.run(run_id))
@@ -155,7 +157,7 @@ async def _rename_records(query: Query, names: _Names, no: int) -> None:
     found = await query("SELECT scope, name, version, data FROM state WHERE thread_no = $1", no)
     for scope, name, version, data in found:
         if not name.startswith(_HASHED):
-            packed = names.repacked(data, f"State '{name}'", name, version)
+            packed = names.repack(data, f"State '{name}'", name, version)
             text = "UPDATE state SET data = $4 WHERE thread_no = $1 AND scope = $2 AND name = $3"
             await query(text, no, scope, name, packed)
 
@@ -169,12 +171,12 @@ async def _rename_log(query: Query, names: _Names, no: int) -> None:
     )
     for place, run_id, seq, at, events, tools in found:
         new_run = names.run(run_id)
-        packed = events and names.repacked(events, "A log", seq, run_id, at, now=(seq, new_run, at))
+        packed = events and names.repack(events, "A log", seq, run_id, at, now=(seq, new_run, at))
         text = "UPDATE commits SET run_id = $2, events = $3, tools = $4 WHERE place = $1"
-        await query(text, place, new_run, packed, tools and names.repacked(tools, "A journal"))
+        await query(text, place, new_run, packed, tools and names.repack(tools, "A journal"))
     text = "SELECT place, created_at, body FROM messages WHERE place BETWEEN $1 AND $2"
     for place, at, body in await query(text, *places):
-        packed = names.repacked(body, "A message", at)
+        packed = names.repack(body, "A message", at)
         await query("UPDATE messages SET body = $2 WHERE place = $1", place, packed)
 
 
@@ -194,7 +196,7 @@ async def _rename_profiles(query: Query, names: _Names) -> None:
         )
         if new == (owner, name):
             continue
-        packed = names.repacked(value, f"Profile entry '{name}'")
+        packed = names.repack(value, f"Profile entry '{name}'")
         change = (
             "UPDATE profiles SET owner = $3, name = $4, value = $5 WHERE owner = $1 AND name = $2"
         )

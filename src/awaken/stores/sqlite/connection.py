@@ -70,7 +70,7 @@ def connected(
     try:
         if is_writer:
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-            _use_log(connection, busy_ms)
+            _enable_wal(connection, busy_ms)
         # Without this a power cut could take back what was acknowledged.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
@@ -99,7 +99,7 @@ def _keep_private(path: Path) -> None:
                 part.chmod(mode & 0o700)
 
 
-def _use_log(connection: sqlite3.Connection, busy_ms: int) -> None:
+def _enable_wal(connection: sqlite3.Connection, busy_ms: int) -> None:
     """Switch to the write-ahead log, whoever else does so to a new file at the same moment.
 
     SQLite does not wait for others by itself here.
@@ -136,7 +136,7 @@ def prepare(connection: sqlite3.Connection, store: str) -> None:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number}")
         if 0 < found < tenant_ids.VERSION:
-            driven(tenant_ids.rename_tenant_ids(_query_on(connection)))
+            driven(tenant_ids.rename_tenant_ids(_make_query(connection)))
         _forget_old_leases(connection)
         connection.execute("COMMIT")
     except FAULTS as error:
@@ -147,7 +147,7 @@ def prepare(connection: sqlite3.Connection, store: str) -> None:
         raise
 
 
-def _query_on(connection: sqlite3.Connection) -> tenant_ids.Query:
+def _make_query(connection: sqlite3.Connection) -> tenant_ids.Query:
     async def query(text: str, *args: Any) -> Sequence[Row]:
         return connection.execute(text.replace(_ARGUMENT, "?"), args).fetchall()
 

@@ -50,7 +50,7 @@ class SqliteDatabase:
         self._readers = Readers(self._path, self.name, self._now, READERS)
         try:
             # Nothing to do but to open the file, which tells whether it is good.
-            await self.write(_nothing)
+            await self.write(_do_nothing)
         except BaseException:
             await self.close()
             raise
@@ -85,5 +85,5 @@ class SqliteDatabase:
         return SqliteLeaseKeeper(self._path, self.name, self._now)
 
 
-async def _nothing(_session: object) -> None:
+async def _do_nothing(_session: object) -> None:
     return None

@@ -22,10 +22,10 @@ class SqliteLeaseKeeper:
     def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
         """Extend the leases that are still held, and say what each holder should know."""
         try:
-            connection = self._opened()
+            connection = self._connect()
             connection.execute("BEGIN IMMEDIATE")
             now = self._now()
-            news = tuple(_extended(connection, token, now, lease_ms) for token in claim_tokens)
+            news = tuple(_extend(connection, token, now, lease_ms) for token in claim_tokens)
             connection.execute("COMMIT")
         except FAULTS as error:
             self.close()
@@ -38,13 +38,13 @@ class SqliteLeaseKeeper:
         if connection is not None:
             connection.close()
 
-    def _opened(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = connected(self._path, self._store, is_writer=True)
         return self._connection
 
 
-def _extended(connection: sqlite3.Connection, token: str, now: Moment, lease_ms: int) -> LeaseNews:
+def _extend(connection: sqlite3.Connection, token: str, now: Moment, lease_ms: int) -> LeaseNews:
     row = connection.execute(STATEMENTS["find_lease"], (token, now.wall_ms)).fetchone()
     if row is None:
         return LeaseNews(claim_token=token, is_held=False)

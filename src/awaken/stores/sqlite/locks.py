@@ -38,11 +38,11 @@ def tell_locked(path: Path, store: str, wait_ms: int) -> None:
 
 def describe_holders(path: Path) -> str:
     """The processes of this machine that hold a lock on a file or on what lies beside it."""
-    found = [f"process {pid} ({_command(pid)})" for pid in _holders(path)]
+    found = [f"process {pid} ({_read_command(pid)})" for pid in _find_holders(path)]
     return ", ".join(found) or "another process"
 
 
-def _holders(path: Path) -> list[int]:
+def _find_holders(path: Path) -> list[int]:
     inodes = {str(it) for it in _inodes(path)}
     try:
         lines = _LOCKS.read_text("utf-8").splitlines()
@@ -66,7 +66,7 @@ def _inodes(path: Path) -> Iterator[int]:
             continue
 
 
-def _command(pid: int) -> str:
+def _read_command(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/comm").read_text("utf-8").strip()
     except OSError:

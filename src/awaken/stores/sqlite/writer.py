@@ -99,7 +99,7 @@ class SqliteWriter:
     def _write(self, batch: list[Job]) -> None:
         """Run a batch in one transaction; a job that fails is undone alone."""
         try:
-            connection = self._opened()
+            connection = self._ensure_connection()
             session = SqliteSession(connection, self._now)
             self._begin(connection)
             changes = connection.total_changes
@@ -111,7 +111,7 @@ class SqliteWriter:
                     self.written_at = self._now().lease_ms
         except FAULTS as error:
             self._drop_connection()
-            failure = self._named(error)
+            failure = self._translate(error)
             for job in batch:
                 job.error = failure
         except StorageError as error:
@@ -130,32 +130,32 @@ class SqliteWriter:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(f"PRAGMA busy_timeout = {NOTICE_MS}")
 
-    def _named(self, error: sqlite3.Error | UnicodeDecodeError) -> StorageError:
+    def _translate(self, error: sqlite3.Error | UnicodeDecodeError) -> StorageError:
         if not is_locked(error):
             return named_error(error, self._store)
         problem = f"it is locked by {describe_holders(self._path)}"
         return StoreUnavailable(store=self._store, problem=problem)
 
-    def _opened(self) -> sqlite3.Connection:
+    def _ensure_connection(self) -> sqlite3.Connection:
         if self._connection is None:
             try:
-                self._connection = self._connected(NOTICE_MS)
+                self._connection = self._connect(NOTICE_MS)
             except StorageError as error:
                 if not is_locked(error.__cause__):
                     raise
                 tell_locked(self._path, self._store, BUSY_MS)
-                self._connection = self._connected_at_last()
+                self._connection = self._connect_waiting()
         return self._connection
 
-    def _connected_at_last(self) -> sqlite3.Connection:
+    def _connect_waiting(self) -> sqlite3.Connection:
         try:
-            return self._connected(BUSY_MS)
+            return self._connect(BUSY_MS)
         except StorageError as error:
             if isinstance(error.__cause__, sqlite3.Error) and is_locked(error.__cause__):
-                raise self._named(error.__cause__) from error
+                raise self._translate(error.__cause__) from error
             raise
 
-    def _connected(self, busy_ms: int) -> sqlite3.Connection:
+    def _connect(self, busy_ms: int) -> sqlite3.Connection:
         connection = connected(self._path, self._store, is_writer=True, busy_ms=busy_ms)
         try:
             prepare(connection, self._store)
