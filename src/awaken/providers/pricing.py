@@ -47,19 +47,19 @@ class KnownPrices:
             return fixed.nanos(usage)
         if vendor in _FREE or name in self._unknown or not self._is_installed():
             return None
-        return self._looked_up(name, usage)
+        return self._look_up(name, usage)
 
     def _is_installed(self) -> bool:
         if self._has_list is None:
             self._has_list = importlib.util.find_spec(_PACKAGE) is not None
         return self._has_list
 
-    def _looked_up(self, name: tuple[str, str], usage: TokenUsage) -> int | None:
+    def _look_up(self, name: tuple[str, str], usage: TokenUsage) -> int | None:
         prices: Any = importlib.import_module(_PACKAGE)
         moment = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
         try:
             found = prices.calc_price(
-                _counted(prices, usage),
+                _convert_usage(prices, usage),
                 name[1],
                 provider_id=name[0],
                 genai_request_timestamp=moment,
@@ -67,7 +67,7 @@ class KnownPrices:
         except LookupError:
             self._unknown.add(name)
             return None
-        fixed = _fixed(found.model.prices)
+        fixed = _find_fixed(found.model.prices)
         if fixed is not None:
             self._fixed[name] = fixed
             return fixed.nanos(usage)
@@ -75,7 +75,7 @@ class KnownPrices:
         return round(total * NANOS)
 
 
-def _counted(prices: Any, usage: TokenUsage) -> Any:
+def _convert_usage(prices: Any, usage: TokenUsage) -> Any:
     """The usage in the list's own form, which must add up."""
     read, written = usage.cache_read_tokens or 0, usage.cache_creation_tokens or 0
     return prices.Usage(
@@ -86,7 +86,7 @@ def _counted(prices: Any, usage: TokenUsage) -> Any:
     )
 
 
-def _fixed(listed: Any) -> ModelPrices | None:
+def _find_fixed(listed: Any) -> ModelPrices | None:
     """Plain prices of tokens, which are quicker to reckon with; None when there is more to pay."""
     if isinstance(listed, list) or getattr(listed, "requests_kcount", None) is not None:
         return None

@@ -109,7 +109,7 @@ class ScriptedProvider:
         unread = _unread(request.messages)
         calls = _calls(request, unread)
         text = "" if calls else _answer(request, unread)
-        if _thinks(request):
+        if _is_reasoning_wanted(request):
             yield ReasoningDelta(delta=f"I was asked: {unread.text[:_QUOTED_CHARS]}")
         for word in _WORDS.findall(text):
             yield TextDelta(delta=word)
@@ -121,7 +121,7 @@ class ScriptedProvider:
         yield Stop(reason=StopReason.TOOL_USE if calls else StopReason.END_TURN)
 
 
-def _thinks(request: InferenceRequest) -> bool:
+def _is_reasoning_wanted(request: InferenceRequest) -> bool:
     effort = request.overrides.reasoning_effort if request.overrides is not None else None
     return effort not in (None, Effort.NONE)
 
@@ -141,7 +141,7 @@ def _unread(messages: Sequence[Message]) -> _Unread:
         if message.role is Role.TOOL:
             answers.append(message)
         elif message.role is Role.ASSISTANT:
-            return _Unread(hidden.text if hidden else "", _named(message, answers))
+            return _Unread(hidden.text if hidden else "", _name_results(message, answers))
         elif message.role is Role.USER and message.visibility is Visibility.ALL:
             return _Unread(message.text, [])
         elif message.role is Role.USER:
@@ -149,7 +149,7 @@ def _unread(messages: Sequence[Message]) -> _Unread:
     return _Unread(hidden.text if hidden else "", [])
 
 
-def _named(asked: Message, answers: list[Message]) -> list[tuple[str, str]]:
+def _name_results(asked: Message, answers: list[Message]) -> list[tuple[str, str]]:
     names = {call.id: call.name for call in asked.tool_calls or ()}
     return [
         (names.get(answer.tool_call_id or "", "tool"), answer.text) for answer in reversed(answers)

@@ -203,16 +203,16 @@ class AnthropicDecoder:
             details = event.delta.stop_details if event.delta is not None else None
             told = details.explanation if details is not None else None
             self._refusal = told or "the model refused to answer"
-        return self._stopped(_STOPS.get(reason, StopReason.END_TURN))
+        return self._report_stop(_STOPS.get(reason, StopReason.END_TURN))
 
-    def _stopped(self, reason: StopReason) -> Sequence[ModelEvent]:
+    def _report_stop(self, reason: StopReason) -> Sequence[ModelEvent]:
         """Usage counts from the beginning of the answer, so it is told once."""
         self._has_stopped = True
         return (UsageReport(usage=told_usage(self._usage)), Stop(reason=reason))
 
     def _stop(self, _event: _Event) -> Sequence[ModelEvent]:
         self.is_over = True
-        return () if self._has_stopped else self._stopped(StopReason.END_TURN)
+        return () if self._has_stopped else self._report_stop(StopReason.END_TURN)
 
     def _fail(self, event: _Event) -> Sequence[ModelEvent]:
         raise failure_of_event(bytes(event.error))

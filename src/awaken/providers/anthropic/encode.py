@@ -39,7 +39,7 @@ def parameters(
 ) -> dict[str, Any]:
     """The fields of a request before its system prompt, tools and messages."""
     overrides = request.overrides or InferenceOverride()
-    reasoning, budget = _reasoning(request, overrides, origin)
+    reasoning, budget = _encode_effort(request, overrides, origin)
     body: dict[str, Any] = {
         "model": request.upstream_model,
         # The vendor counts reasoning as output; a default leaves room for both.
@@ -68,7 +68,7 @@ def _choice(wanted: str) -> dict[str, str]:
     return kinds.get(wanted) or {"type": "tool", "name": wanted}
 
 
-def _reasoning(
+def _encode_effort(
     request: InferenceRequest, overrides: InferenceOverride, origin: str
 ) -> tuple[dict[str, Any], int]:
     """The fields for the wanted effort, and how many tokens are set aside for it."""
@@ -80,7 +80,7 @@ def _reasoning(
         return {}, 0
     budget: int = thinking.get("budget_tokens", 0)
     if budget and is_loop_unreasoned(
-        request.messages, lambda it: _thinking(it, origin) is not None
+        request.messages, lambda it: _encode_thinking(it, origin) is not None
     ):
         return {}, 0
     if thinking["type"] == "adaptive":
@@ -136,12 +136,12 @@ def _blocks(message: Message, origin: str) -> Iterator[dict[str, Any]]:
     elif message.role is Role.TOOL:
         yield _tool_result(message.tool_call_id or "", message.content, origin)
     else:
-        yield from _encoded(message.content, origin)
+        yield from _encode_blocks(message.content, origin)
         for call in message.tool_calls or ():
             yield _tool_use(call.id, call.name, call.arguments)
 
 
-def _encoded(content: Iterable[ContentBlock], origin: str) -> Iterator[dict[str, Any]]:
+def _encode_blocks(content: Iterable[ContentBlock], origin: str) -> Iterator[dict[str, Any]]:
     for block in content:
         encoded = _encode_block(block, origin)
         if encoded is not None:
@@ -154,7 +154,7 @@ def _encode_block(block: ContentBlock, origin: str) -> dict[str, Any] | None:
             # The vendor refuses blocks without a visible character.
             return {"type": "text", "text": text} if text.strip() else None
         case Thinking():
-            return _thinking(block, origin)
+            return _encode_thinking(block, origin)
         case ToolUse(id=call_id, name=name, input=arguments):
             return _tool_use(call_id, name, arguments)
         case ToolResultContent(tool_use_id=call_id, content=content):
@@ -176,7 +176,7 @@ def _attachment(block: ContentBlock) -> dict[str, Any]:
             raise InvalidRequest(message)
 
 
-def _thinking(block: Thinking, origin: str) -> dict[str, Any] | None:
+def _encode_thinking(block: Thinking, origin: str) -> dict[str, Any] | None:
     """Reasoning goes back with its signature or not at all."""
     if block.signature is None:
         return None
@@ -199,7 +199,7 @@ def _tool_result(call_id: str, content: Iterable[ContentBlock], origin: str) -> 
     return {
         "type": "tool_result",
         "tool_use_id": CLAUDE_IDS(call_id),
-        "content": list(_encoded(said, origin)),
+        "content": list(_encode_blocks(said, origin)),
     }
 
 

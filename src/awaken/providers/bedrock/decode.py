@@ -121,11 +121,11 @@ class ConverseDecoder:
         self._blocks: dict[int, str | None] = {}
         self._thoughts: dict[int, list[str]] = {}
         self._readers: dict[str, Callable[[_Event], Sequence[ModelEvent]]] = {
-            "contentBlockStart": self._started,
-            "contentBlockDelta": self._continued,
-            "contentBlockStop": self._ended,
-            "messageStop": self._stopped,
-            "metadata": self._measured,
+            "contentBlockStart": self._start_block,
+            "contentBlockDelta": self._continue_block,
+            "contentBlockStop": self._end_block,
+            "messageStop": self._note_stop,
+            "metadata": self._end_answer,
         }
 
     def take(self, frame: BedrockFrame) -> Sequence[ModelEvent]:
@@ -167,7 +167,7 @@ class ConverseDecoder:
             raise StreamInterrupted(message)
         return () if self.is_over else (self._stop,)
 
-    def _started(self, event: _Event) -> Sequence[ModelEvent]:
+    def _start_block(self, event: _Event) -> Sequence[ModelEvent]:
         call = event.start.tool_use if event.start else None
         if call is None:
             return ()
@@ -177,15 +177,17 @@ class ConverseDecoder:
         self._blocks[event.content_block_index] = call.tool_use_id if is_ours else None
         return (ToolCallStart(id=call.tool_use_id, name=call.name),) if is_ours else ()
 
-    def _continued(self, event: _Event) -> Sequence[ModelEvent]:
+    def _continue_block(self, event: _Event) -> Sequence[ModelEvent]:
         delta = event.delta or _Delta()
         if delta.text is not None:
             return (TextDelta(delta=delta.text),) if delta.text else ()
         if delta.reasoning_content is not None:
-            return self._thought(event.content_block_index, delta.reasoning_content)
-        return self._argued(event.content_block_index, delta.tool_use) if delta.tool_use else ()
+            return self._continue_thought(event.content_block_index, delta.reasoning_content)
+        return (
+            self._continue_call(event.content_block_index, delta.tool_use) if delta.tool_use else ()
+        )
 
-    def _argued(self, index: int, piece: _Input) -> Sequence[ModelEvent]:
+    def _continue_call(self, index: int, piece: _Input) -> Sequence[ModelEvent]:
         if index not in self._blocks:
             message = "arguments came for a tool call that never began"
             raise MalformedAnswer(message)
@@ -194,7 +196,7 @@ class ConverseDecoder:
             return ()
         return (ToolCallDelta(id=call_id, args_delta=piece.input),)
 
-    def _thought(self, index: int, piece: _Reasoning) -> Sequence[ModelEvent]:
+    def _continue_thought(self, index: int, piece: _Reasoning) -> Sequence[ModelEvent]:
         if piece.redacted_content is not None:
             signature = REDACTED + piece.redacted_content
             return (ThinkingSignature(signature=signature, origin=ORIGIN),)
@@ -205,7 +207,7 @@ class ConverseDecoder:
             self._thoughts[index].append(piece.signature)
         return (ReasoningDelta(delta=piece.text),) if piece.text else ()
 
-    def _ended(self, event: _Event) -> Sequence[ModelEvent]:
+    def _end_block(self, event: _Event) -> Sequence[ModelEvent]:
         index = event.content_block_index
         if index in self._blocks:
             del self._blocks[index]
@@ -215,7 +217,7 @@ class ConverseDecoder:
             return (BlockStop(),)
         return (ThinkingSignature(signature="".join(signed) or None, origin=ORIGIN),)
 
-    def _stopped(self, event: _Event) -> Sequence[ModelEvent]:
+    def _note_stop(self, event: _Event) -> Sequence[ModelEvent]:
         reason = event.stop_reason
         self._stop = Stop(reason=_STOPS.get(reason, StopReason.END_TURN))
         if reason in _REFUSALS:
@@ -223,7 +225,7 @@ class ConverseDecoder:
             self._failure = _REFUSALS[reason](f"the model stopped with '{reason}'")
         return ()
 
-    def _measured(self, event: _Event) -> Sequence[ModelEvent]:
+    def _end_answer(self, event: _Event) -> Sequence[ModelEvent]:
         if self._stop is None:
             message = "the end of the answer came before its stop reason"
             raise MalformedAnswer(message)

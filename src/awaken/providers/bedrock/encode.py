@@ -89,7 +89,7 @@ class ConverseEncoder:
             fields["system"] = system
         head = msgspec.json.encode(fields)[:-1]
         parts = [head, b"," if fields else b""]
-        if tools := self._tools.of(request.tools) or _tools(_used(request.messages)):
+        if tools := self._tools.of(request.tools) or _tools(_find_used_tools(request.messages)):
             point = _CACHE_BYTES if _caches(request) == "all" else b""
             chosen = b"" if choice is None else b',"toolChoice":' + msgspec.json.encode(choice)
             parts += [b'"toolConfig":{"tools":[', tools, point, b"]", chosen, b"},"]
@@ -167,7 +167,9 @@ def _effort(request: InferenceRequest, asked: InferenceOverride) -> tuple[_Field
     if _is_claude(model):
         thinking, level = claude_thinking(effort, model, asked.max_tokens)
         is_budget = thinking is not None and "budget_tokens" in thinking
-        if is_budget and is_loop_unreasoned(request.messages, lambda it: bool(_reasoning(it))):
+        if is_budget and is_loop_unreasoned(
+            request.messages, lambda it: bool(_encode_reasoning(it))
+        ):
             thinking = None
         return {"thinking": thinking} if thinking else {}, {"effort": level} if level else {}
     if isinstance(effort, EffortBudget):
@@ -185,7 +187,7 @@ def _system(request: InferenceRequest, *, is_native: bool) -> list[_Fields]:
     return [*blocks, _CACHE_POINT] if blocks and _caches(request) else blocks
 
 
-def _used(messages: Sequence[Message]) -> tuple[ModelTool, ...]:
+def _find_used_tools(messages: Sequence[Message]) -> tuple[ModelTool, ...]:
     """The tools of the conversation: Converse refuses calls and results when none is declared."""
     names = {call.name: None for message in messages for call in message.tool_calls or ()}
     return tuple(
@@ -212,22 +214,22 @@ def _message(message: Message) -> tuple[str, bytes]:
     """The side that speaks and its blocks; nothing when there is nothing to say."""
     match message.role:
         case Role.TOOL:
-            return "user", _joined([_result(message.tool_call_id or "", message.content)])
+            return "user", _join_blocks([_result(message.tool_call_id or "", message.content)])
         case Role.SYSTEM:
             text = message.text
-            return "user", _joined([_text(f"<system>\n{text}\n</system>" if text else "")])
+            return "user", _join_blocks([_text(f"<system>\n{text}\n</system>" if text else "")])
         case Role.USER:
-            return "user", _joined([_block(block) for block in message.content])
+            return "user", _join_blocks([_block(block) for block in message.content])
         case Role.ASSISTANT:
             known = {block.id for block in message.content if isinstance(block, ToolUse)}
             calls = [call for call in message.tool_calls or () if call.id not in known]
             blocks = [_block(block) for block in message.content]
-            return "assistant", _joined(
+            return "assistant", _join_blocks(
                 [*blocks, *(_call(call.id, call.name, call.arguments) for call in calls)]
             )
 
 
-def _joined(blocks: Sequence[_Fields | None]) -> bytes:
+def _join_blocks(blocks: Sequence[_Fields | None]) -> bytes:
     return msgspec.json.encode([block for block in blocks if block is not None])[1:-1]
 
 
@@ -238,7 +240,7 @@ def _block(block: ContentBlock) -> _Fields | None:
         case Image() | Document() | Audio() | Video():
             return media_block(block)
         case Thinking():
-            return _reasoning(block)
+            return _encode_reasoning(block)
         case ToolUse(id=call_id, name=name, input=arguments):
             return _call(call_id, name, arguments)
         case ToolResultContent(tool_use_id=call_id, content=content):
@@ -250,7 +252,7 @@ def _text(text: str) -> _Fields | None:
     return {"text": text} if text.strip() else None
 
 
-def _reasoning(block: Thinking) -> _Fields | None:
+def _encode_reasoning(block: Thinking) -> _Fields | None:
     if block.origin != ORIGIN or block.signature is None:
         return None
     if block.signature.startswith(REDACTED):

@@ -51,13 +51,13 @@ class BridgeClient:
         """
         if self._library is None:
             # Loading it takes a while, and others are talking.
-            self._library = await asyncio.to_thread(_loaded, self._spec, self._make_model)
+            self._library = await asyncio.to_thread(_load_library, self._spec, self._make_model)
         async with aclosing(self._library.ask(request)) as events:
             async for event in events:
                 yield event
 
 
-def _loaded(spec: ProviderSpec, make_model: _MakeModel | None) -> "Library":
+def _load_library(spec: ProviderSpec, make_model: _MakeModel | None) -> "Library":
     library: Library = importlib.import_module("awaken.providers.bridge.library").Library(
         spec, make_model
     )

@@ -60,14 +60,14 @@ def settings_of(request: InferenceRequest) -> ModelSettings:
         "max_tokens": asked.max_tokens,
         "temperature": asked.temperature,
         "top_p": asked.top_p,
-        "thinking": _thinking(asked.reasoning_effort),
+        "thinking": _encode_effort(asked.reasoning_effort),
         **(asked.provider_options or {}),
     }
     given = {name: value for name, value in settings.items() if value is not None}
     return cast(ModelSettings, given)
 
 
-def _thinking(effort: ReasoningEffort | None) -> str | bool | None:
+def _encode_effort(effort: ReasoningEffort | None) -> str | bool | None:
     if isinstance(effort, EffortBudget):
         message = "the bridge takes no budget of reasoning tokens: name an effort"
         raise InvalidRequest(message)
@@ -98,16 +98,16 @@ def messages_of(request: InferenceRequest) -> list[ModelMessage]:
     conversation: list[ModelMessage] = []
     for message in request.messages:
         if message.role is not Role.ASSISTANT:
-            asked.extend(_asked(message, names))
+            asked.extend(_encode_input(message, names))
             continue
         if asked:
             conversation.append(ModelRequest(asked))
             asked = []
-        conversation.append(_answered(message))
+        conversation.append(_encode_answer(message))
     return [*conversation, ModelRequest(asked)] if asked else conversation
 
 
-def _asked(message: Message, names: dict[str, str]) -> Iterator[ModelRequestPart]:
+def _encode_input(message: Message, names: dict[str, str]) -> Iterator[ModelRequestPart]:
     match message.role:
         case Role.SYSTEM:
             yield SystemPromptPart(message.text)
@@ -151,8 +151,8 @@ def _address(block: Image | Document | Audio | Video, url: str) -> UserContent:
             return VideoUrl(url)
 
 
-def _answered(message: Message) -> ModelResponse:
-    parts = [part for block in message.content if (part := _said(block)) is not None]
+def _encode_answer(message: Message) -> ModelResponse:
+    parts = [part for block in message.content if (part := _encode_block(block)) is not None]
     calls = [
         ToolCallPart(call.name, _arguments(call.arguments), call.id)
         for call in message.tool_calls or ()
@@ -167,7 +167,7 @@ def _arguments(given: Any) -> str | dict[str, Any] | None:
     )
 
 
-def _said(block: ContentBlock) -> ModelResponsePart | None:
+def _encode_block(block: ContentBlock) -> ModelResponsePart | None:
     match block:
         case Text(text=text) if text:
             return TextPart(text)

@@ -136,7 +136,7 @@ class GeminiDecoder:
             if candidate.finish_reason is not None:
                 self._note_finish(candidate)
             if self._failure is not None:
-                return self._counted()
+                return self._report_usage()
             parts = candidate.content.parts if candidate.content is not None else None
             return self._events(parts, chunk, data) if parts else ()
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -157,7 +157,7 @@ class GeminiDecoder:
         if self._finish is None:
             message = "the stream ended before the answer was over"
             raise StreamInterrupted(message)
-        return (*self._counted(), Stop(reason=self._stop_reason(self._finish)))
+        return (*self._report_usage(), Stop(reason=self._stop_reason(self._finish)))
 
     def _stop_reason(self, finish: str) -> StopReason:
         if finish == "MAX_TOKENS":
@@ -173,13 +173,13 @@ class GeminiDecoder:
                 feedback.block_reason_message or f"the prompt was blocked: {feedback.block_reason}"
             )
             self._failure = ContentFiltered(told)
-            return self._counted()
+            return self._report_usage()
         return ()
 
-    def _counted(self) -> Sequence[ModelEvent]:
+    def _report_usage(self) -> Sequence[ModelEvent]:
         """Every chunk counts from the beginning of the answer, so the last one is told, once."""
         usage = _read_usage(self._usage)
-        return () if usage is None else (UsageReport(usage=_told(usage)),)
+        return () if usage is None else (UsageReport(usage=_convert_usage(usage)),)
 
     def _note_finish(self, candidate: _Candidate) -> None:
         self._finish = candidate.finish_reason
@@ -210,7 +210,7 @@ class GeminiDecoder:
         if self._calls > MAX_CALLS:
             message = f"the answer has more than {MAX_CALLS} tool calls"
             raise AnswerTooLarge(message)
-        call_id = call.id or self._made_id(chunk, data)
+        call_id = call.id or self._make_id(chunk, data)
         arguments = bytes(call.args).decode()
         begun = ToolCallStart(id=call_id, name=call.name)
         args_delta = "{}" if arguments == "null" else arguments
@@ -219,13 +219,13 @@ class GeminiDecoder:
             return (begun, said)
         return (begun, said, CallSignature(id=call_id, signature=part.thought_signature))
 
-    def _made_id(self, chunk: _Chunk, data: bytes) -> str:
+    def _make_id(self, chunk: _Chunk, data: bytes) -> str:
         """An id for a call that has none: unlike all others of the answer and of other answers."""
         answer = (chunk.response_id or f"{zlib.crc32(data):08x}")[:_ID_CHARS]
         return f"call_{answer}_{self._calls}"
 
 
-def _told(usage: _Usage) -> TokenUsage:
+def _convert_usage(usage: _Usage) -> TokenUsage:
     """All input tokens are the prompt, and reasoning is part of the completion."""
     prompt = _sum(usage.prompt_token_count, usage.tool_use_prompt_token_count)
     completion = _sum(usage.candidates_token_count, usage.thoughts_token_count)

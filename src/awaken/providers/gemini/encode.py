@@ -107,13 +107,13 @@ def _generation(request: InferenceRequest, overrides: InferenceOverride) -> dict
         if not is_any_object(request.output_schema):
             config["responseJsonSchema"] = request.output_schema
     if overrides.reasoning_effort is not None:
-        config["thinkingConfig"] = _thinking_config(
+        config["thinkingConfig"] = _encode_effort(
             overrides.reasoning_effort, request.upstream_model
         )
     return config
 
 
-def _thinking_config(effort: ReasoningEffort, model: str) -> dict[str, Any]:
+def _encode_effort(effort: ReasoningEffort, model: str) -> dict[str, Any]:
     shown = {"includeThoughts": True}
     name = model.rpartition("/")[2]
     if isinstance(effort, EffortBudget):
@@ -176,13 +176,15 @@ def encode_message(message: Message, origin: str = ORIGIN) -> EncodedMessage:
         case Role.SYSTEM:
             return EncodedMessage(piece=(USER, _json({"text": notice(message)})))
         case Role.USER:
-            return EncodedMessage(piece=(USER, _joined(_parts(message, origin))))
+            return EncodedMessage(piece=(USER, _join_parts(_parts(message, origin))))
         case Role.ASSISTANT:
             called = {call.id: _json(call.name) for call in _calls(message)}
-            return EncodedMessage(piece=(MODEL, _joined(_parts(message, origin))), called=called)
+            return EncodedMessage(
+                piece=(MODEL, _join_parts(_parts(message, origin))), called=called
+            )
 
 
-def _joined(parts: Iterable[dict[str, Any]]) -> bytes:
+def _join_parts(parts: Iterable[dict[str, Any]]) -> bytes:
     return b",".join(_json(part) for part in parts)
 
 
@@ -190,7 +192,7 @@ def _parts(message: Message, origin: str) -> Iterator[dict[str, Any]]:
     for block in message.content:
         if isinstance(block, ToolUse):
             continue
-        part = _thought(block, origin) if isinstance(block, Thinking) else _part(block)
+        part = _encode_thought(block, origin) if isinstance(block, Thinking) else _part(block)
         if part is not None:
             yield part
     for place, call in enumerate(_calls(message)):
@@ -224,7 +226,7 @@ def _part(block: ContentBlock) -> dict[str, Any] | None:
             raise InvalidRequest(message)
 
 
-def _thought(block: Thinking, origin: str) -> dict[str, Any] | None:
+def _encode_thought(block: Thinking, origin: str) -> dict[str, Any] | None:
     """Reasoning goes back with its signature or not at all; a signature alone is empty text."""
     if block.signature is None or block.origin != origin:
         return None

@@ -13,12 +13,12 @@ def call_ids(pattern: str, made_chars: int = 32) -> Callable[[str], str]:
     """
     fits = re.compile(pattern, re.DOTALL).fullmatch
 
-    def fitted(call_id: str) -> str:
+    def fit_id(call_id: str) -> str:
         if fits(call_id):
             return call_id
         return b32encode(sha256(call_id.encode()).digest()).decode()[:made_chars]
 
-    return fitted
+    return fit_id
 
 
 CLAUDE_IDS = call_ids(r"[a-zA-Z0-9_-]{1,64}")

@@ -29,22 +29,22 @@ def claude_thinking(
     """
     level = level_of(effort)
     if level is Effort.NONE:
-        return _off(model)
+        return _disable_thinking(model)
     is_budget = isinstance(effort, EffortBudget)
     if not (_BUDGETED.search(model) or (is_budget and _TAKES_BUDGET.search(model))):
         return {"type": "adaptive"}, level
     wanted = effort.budget if isinstance(effort, EffortBudget) else _BUDGETS[effort]
-    budget = _fitting(wanted, max_tokens)
+    budget = _fit_budget(wanted, max_tokens)
     return ({"type": "enabled", "budget_tokens": budget} if budget else None), None
 
 
-def _off(model: str) -> tuple[dict[str, Any], Effort | None]:
+def _disable_thinking(model: str) -> tuple[dict[str, Any], Effort | None]:
     if _ALWAYS_REASONS.search(model):
         return {"type": "adaptive"}, Effort.LOW
     return {"type": "between_tools" if "claude-sonnet-5-5" in model else "disabled"}, None
 
 
-def _fitting(wanted: int, max_tokens: int | None) -> int:
+def _fit_budget(wanted: int, max_tokens: int | None) -> int:
     budget = max(_LEAST_BUDGET, wanted)
     if max_tokens is None or budget < max_tokens:
         return budget

@@ -75,17 +75,17 @@ class HttpModelClient:
         Raises:
             ModelError: The call failed; neither it nor anything behind it contains the key.
         """
-        key = _usable(self._find_key(), self.name)
-        reading = _Reading(self._codec.decoder())
+        key = _clean_key(self._find_key(), self.name)
+        reading = _AnswerReader(self._codec.decoder())
         broken: ModelError | None = None
         try:
             try:
-                async with self._posted(request, key) as response:
+                async with self._post(request, key) as response:
                     await check_answer(response, self._address)
                     while not reading.is_over and (chunk := await response.content.readany()):
                         for event in reading.events(chunk):
                             yield event
-                    await _drained(response.content)
+                    await _drain(response.content)
             except (aiohttp.ClientError, OSError, ValueError) as error:
                 broken = broken_by(error, self._address, reading.received)
             # An answer that came to its end is whole, however its connection ended.
@@ -101,7 +101,7 @@ class HttpModelClient:
         finally:
             del failure, broken
 
-    def _posted(
+    def _post(
         self, request: InferenceRequest, key: RedactedString | None
     ) -> "_RequestContextManager":
         wire, trace = self._codec.encode(request), CURRENT_TRACE.get()
@@ -117,7 +117,7 @@ class HttpModelClient:
         )
 
 
-class _Reading:
+class _AnswerReader:
     """One answer while it is read."""
 
     __slots__ = ("_decoder", "_sse", "received")
@@ -149,7 +149,7 @@ class _Reading:
             yield self._decoder.vendor
 
 
-async def _drained(content: aiohttp.StreamReader) -> None:
+async def _drain(content: aiohttp.StreamReader) -> None:
     """Wait a moment for the end of the body: only then can its connection be used again."""
     if content.at_eof():
         return
@@ -159,7 +159,7 @@ async def _drained(content: aiohttp.StreamReader) -> None:
                 pass
 
 
-def _usable(key: RedactedString | None, provider: str) -> RedactedString | None:
+def _clean_key(key: RedactedString | None, provider: str) -> RedactedString | None:
     """The key as a header can carry it; those that are read from files end with a line end.
 
     Raises:

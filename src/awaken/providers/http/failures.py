@@ -150,7 +150,7 @@ def failure_of_body(
     status: int, headers: Mapping[str, str], body: bytes, path: str = ""
 ) -> ModelError:
     """Return the error for an answer that is no success; `path` is what was asked for."""
-    problem = _reading(body)
+    problem = _read_problem(body)
     wait_ms, message = retry_after_ms(headers), problem.message
     if status == 404 and path:
         # The model may be missing, or the beginning of the path.
@@ -160,25 +160,25 @@ def failure_of_body(
 
 def failure_of_event(data: bytes) -> ModelError:
     """Return the error that a provider reports in the middle of a stream."""
-    problem = _reading(data)
+    problem = _read_problem(data)
     status = problem.code if problem.code in _BY_STATUS else None
     return failure(status, problem.kind, problem.message, problem.wait_ms)
 
 
 def is_failure(body: bytes) -> bool:
     """Whether a document tells of a failure."""
-    return _reading(body).is_told
+    return _read_problem(body).has_error
 
 
 class _Problem(NamedTuple):
     message: str
-    is_told: bool = False
+    has_error: bool = False
     kind: str | None = None
     code: int | None = None
     wait_ms: int | None = None
 
 
-def _reading(body: bytes) -> _Problem:
+def _read_problem(body: bytes) -> _Problem:
     """What can be read of a failure; no shape of it is wrong, for it is all there is."""
     text = body.decode(errors="replace")
     try:
@@ -195,7 +195,7 @@ def _reading(body: bytes) -> _Problem:
     code = found.get("code")
     return _Problem(
         message=message or (text if found else ""),
-        is_told=bool(error or message),
+        has_error=bool(error or message),
         kind=_kind([*(it.get("reason") for it in details), code, found.get("status")], found),
         code=int(code) if isinstance(code, int | float) and abs(code) < 1000 else None,
         wait_ms=next(filter(None, (_delay_ms(it.get("retryDelay")) for it in details)), None),

@@ -62,24 +62,24 @@ async def check_answer(response: aiohttp.ClientResponse, address: Address) -> No
     """
     status, kind = response.status, response.content_type
     if 300 <= status < 400:
-        raise _redirected(response, address)
+        raise _redirect_error(response, address)
     if status != 200:
         body = await beginning(response.content)
         raise failure_of_body(status, response.headers, body, response.url.path)
     if kind == "text/html":
-        raise _no_stream("a web page", response, address)
+        raise _no_stream_error("a web page", response, address)
     if kind == "application/json":
         body = await beginning(response.content)
         if is_failure(body):
             raise failure_of_body(status, response.headers, body)
-        raise _no_stream("one JSON document", response, address)
+        raise _no_stream_error("one JSON document", response, address)
     encoding = response.headers.get("content-encoding", "identity")
     if encoding != "identity":
         message = f"the answer is encoded as '{encoding}', which nobody asked for"
         raise MalformedAnswer(message)
 
 
-def _redirected(response: aiohttp.ClientResponse, address: Address) -> ModelError:
+def _redirect_error(response: aiohttp.ClientResponse, address: Address) -> ModelError:
     """A key goes to the address it was configured for and to no other."""
     try:
         target = str(response.url.join(URL(response.headers.get("location", ""))).origin())
@@ -91,7 +91,7 @@ def _redirected(response: aiohttp.ClientResponse, address: Address) -> ModelErro
     )
 
 
-def _no_stream(what: str, response: aiohttp.ClientResponse, address: Address) -> ModelError:
+def _no_stream_error(what: str, response: aiohttp.ClientResponse, address: Address) -> ModelError:
     asked = response.url.with_query(None)
     return ProviderUnusable(
         f"{asked} answers with {what} and no stream of events: is {address.setting} right?"

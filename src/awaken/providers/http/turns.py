@@ -34,7 +34,7 @@ def in_call_order(messages: Sequence[Message]) -> Sequence[Message]:
 
     Results without a call stay where they are; the usual case costs one look at every message.
     """
-    return messages if _is_in_call_order(messages) else list(_reordered(messages))
+    return messages if _is_in_call_order(messages) else list(_reorder(messages))
 
 
 def _is_in_call_order(messages: Sequence[Message]) -> bool:
@@ -52,7 +52,7 @@ def _is_in_call_order(messages: Sequence[Message]) -> bool:
     return True
 
 
-def _reordered(messages: Sequence[Message]) -> Iterable[Message]:
+def _reorder(messages: Sequence[Message]) -> Iterable[Message]:
     results: dict[str | None, deque[tuple[int, Message]]] = {}
     for place, message in enumerate(messages):
         if message.role is Role.TOOL:
@@ -80,19 +80,19 @@ def distinct_calls(messages: Sequence[Message]) -> Sequence[Message]:
     for message in messages:
         for call in message.tool_calls or ():
             if call.id in used:
-                return list(_distinct(messages))
+                return list(_rename_repeated(messages))
             used.add(call.id)
     return messages
 
 
-def _distinct(messages: Sequence[Message]) -> Iterable[Message]:
+def _rename_repeated(messages: Sequence[Message]) -> Iterable[Message]:
     uses: dict[str, int] = {}
     awaited: dict[str | None, deque[str]] = {}
     for message in messages:
         if message.tool_calls:
             awaited, calls = {}, []
             for call in message.tool_calls:
-                new_id = _unused(call.id, uses)
+                new_id = _make_unused_id(call.id, uses)
                 awaited.setdefault(call.id, deque()).append(new_id)
                 calls.append(msgspec.structs.replace(call, id=new_id))
             if tuple(calls) != message.tool_calls:
@@ -104,7 +104,7 @@ def _distinct(messages: Sequence[Message]) -> Iterable[Message]:
         yield message
 
 
-def _unused(call_id: str, uses: dict[str, int]) -> str:
+def _make_unused_id(call_id: str, uses: dict[str, int]) -> str:
     """The id, or the next one made from it; what comes later in a conversation changes nothing."""
     new_id = call_id
     while new_id in uses:

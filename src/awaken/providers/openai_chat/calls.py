@@ -58,7 +58,7 @@ class Calls:
         call = self._by_index.get(self._newest if piece.index is None else piece.index)
         if call is None or _is_other(piece, function.name, call):
             events += self.begin_waiting(answer_id)
-            call = self._opened(piece.index)
+            call = self._open_call(piece.index)
         arguments = function.arguments or ""
         text = arguments if isinstance(arguments, str) else _json(arguments)
         if call.has_begun:
@@ -67,7 +67,7 @@ class Calls:
         call.name = call.name or function.name or ""
         if text:
             call.held.append(text)
-        return [*events, *_begun(call)] if call.id and call.name else events
+        return [*events, *_begin(call)] if call.id and call.name else events
 
     def begin_waiting(self, answer_id: str, *, is_last: bool = False) -> list[ModelEvent]:
         """Begin the calls that got no id in time; at the end also those without a name."""
@@ -75,10 +75,10 @@ class Calls:
         for call in self._by_index.values():
             if not call.has_begun and (call.name or is_last):
                 call.id = call.id or f"call_{answer_id[-_ID_CHARS:]}_{call.number}"
-                events += _begun(call)
+                events += _begin(call)
         return events
 
-    def _opened(self, index: int | None) -> _Call:
+    def _open_call(self, index: int | None) -> _Call:
         if self.count >= MAX_CALLS:
             message = f"the answer has more than {MAX_CALLS} tool calls"
             raise AnswerTooLarge(message)
@@ -98,7 +98,7 @@ def _is_other(piece: CallPiece, name: str | None, call: _Call) -> bool:
     return bool(piece.id and call.id) and piece.id != call.id
 
 
-def _begun(call: _Call) -> list[ModelEvent]:
+def _begin(call: _Call) -> list[ModelEvent]:
     call.has_begun = True
     start, held = ToolCallStart(id=call.id, name=call.name), "".join(call.held)
     call.held.clear()

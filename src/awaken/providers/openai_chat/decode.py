@@ -121,7 +121,7 @@ class ChatDecoder:
         if self.is_over:
             return ()
         if data.strip() == _END:
-            return self._over()
+            return self._end_answer()
         try:
             return self._read(_decode(data), data)
         except (ValueError, RecursionError) as error:
@@ -140,9 +140,9 @@ class ChatDecoder:
         if self._finish in _GIVEN_UP:
             made, problem = _GIVEN_UP[self._finish]
             raise made(problem)
-        return () if self.is_over else self._over()
+        return () if self.is_over else self._end_answer()
 
-    def _over(self) -> list[ModelEvent]:
+    def _end_answer(self) -> list[ModelEvent]:
         self.is_over = True
         events: list[ModelEvent] = []
         self._close_thought(events)

@@ -123,16 +123,16 @@ def in_order(system: Sequence[str], messages: Iterable[Encoded], role: str) -> l
     waiting: list[bytes] = []
     for item, shown, is_result in messages:
         if waiting and not is_result:
-            items.append(_showing(waiting))
+            items.append(_encode_shown(waiting))
             waiting = []
         if item:
             items.append(item)
         if shown:
             waiting.append(shown)
-    return [*items, _showing(waiting)] if waiting else items
+    return [*items, _encode_shown(waiting)] if waiting else items
 
 
-def _showing(parts: Sequence[bytes]) -> bytes:
+def _encode_shown(parts: Sequence[bytes]) -> bytes:
     return b'{"role":"user","content":[%b]}' % b",".join(parts)
 
 

@@ -151,12 +151,12 @@ class ResponsesDecoder:
                 return self._close(event.output_index, _decode_item(event.item))
             case "response.completed":
                 reason = StopReason.TOOL_USE if self._calls else StopReason.END_TURN
-                return self._over(_decode_response(event.response), reason)
+                return self._end_answer(_decode_response(event.response), reason)
             case "response.incomplete":
                 response = _decode_response(event.response)
                 self._incomplete = (response.incomplete_details or _Incomplete()).reason
                 is_cut = self._incomplete == "max_output_tokens"
-                return self._over(response, StopReason.MAX_TOKENS if is_cut else None)
+                return self._end_answer(response, StopReason.MAX_TOKENS if is_cut else None)
             case "response.failed":
                 raise failure_of_event(bytes(_decode_response(event.response).error))
             case "error":
@@ -165,7 +165,7 @@ class ResponsesDecoder:
 
     def _open(self, index: int, item: _Item) -> Sequence[ModelEvent]:
         if item.type == "message" and item.phase:
-            return (signed(Kept(phase=item.phase, calls_before=self._begun()), self._origin),)
+            return (signed(Kept(phase=item.phase, calls_before=self._call_ids()), self._origin),)
         if item.type == "reasoning":
             self._is_raw = False
         if item.type != "function_call" or index in self._calls:
@@ -193,7 +193,7 @@ class ResponsesDecoder:
                     id=item.id,
                     encrypted_content=item.encrypted_content,
                     is_raw=self._is_raw,
-                    calls_before=self._begun(),
+                    calls_before=self._call_ids(),
                 )
                 return (signed(kept, self._origin),)
             case "function_call":
@@ -204,10 +204,10 @@ class ResponsesDecoder:
                 return events
         return ()
 
-    def _begun(self) -> tuple[str, ...]:
+    def _call_ids(self) -> tuple[str, ...]:
         return tuple(call.id for call in self._calls.values())
 
-    def _over(self, response: _Response, reason: StopReason | None) -> Sequence[ModelEvent]:
+    def _end_answer(self, response: _Response, reason: StopReason | None) -> Sequence[ModelEvent]:
         self.is_over = True
         self.vendor = vendor_answer(response.id, response.model)
         usage, events = _read_usage(response.usage), list[ModelEvent]()

@@ -60,7 +60,7 @@ def parameters(request: InferenceRequest, options: ResponsesOptions) -> dict[str
         "temperature": asked.temperature,
         "top_p": asked.top_p,
         "max_output_tokens": asked.max_tokens,
-        "reasoning": _reasoning_of(
+        "reasoning": _encode_effort(
             openai_word(asked.reasoning_effort, model, options.efforts), options
         ),
         "text": _format(request.output_schema),
@@ -71,7 +71,7 @@ def parameters(request: InferenceRequest, options: ResponsesOptions) -> dict[str
     return head
 
 
-def _reasoning_of(word: str | None, options: ResponsesOptions) -> _Item | None:
+def _encode_effort(word: str | None, options: ResponsesOptions) -> _Item | None:
     if word is None:
         return None
     is_told = options.summary is not None and word != "none"
@@ -122,9 +122,9 @@ def _items(message: Message, origin: str) -> Iterator[_Item]:
     match message.role:
         case Role.SYSTEM:
             if text := message.text:
-                yield _said("system", text)
+                yield _message_item("system", text)
         case Role.USER:
-            yield _said("user", _content(message.content))
+            yield _message_item("user", _content(message.content))
         case Role.ASSISTANT:
             yield from _answer(message, origin)
         case Role.TOOL:
@@ -135,7 +135,7 @@ def _items(message: Message, origin: str) -> Iterator[_Item]:
             }
 
 
-def _said(role: str, content: str | list[_Item]) -> _Item:
+def _message_item(role: str, content: str | list[_Item]) -> _Item:
     return {"type": "message", "role": role, "content": content}
 
 
@@ -170,7 +170,9 @@ def _answer(message: Message, origin: str) -> list[_Item]:
         match block:
             case Text(text=text):
                 if text:
-                    items.append(_said("assistant", text) | ({"phase": phase} if phase else {}))
+                    items.append(
+                        _message_item("assistant", text) | ({"phase": phase} if phase else {})
+                    )
                 phase = None
             case Thinking():
                 kept = kept_of(block, origin) or Kept()
@@ -182,7 +184,7 @@ def _answer(message: Message, origin: str) -> list[_Item]:
                 items += map(_call, begun)
                 phase = kept.phase
                 if kept.id is not None and (kept.encrypted_content or kept.is_raw):
-                    items.append(_reasoning(kept, kept.id, block.thinking))
+                    items.append(_encode_reasoning(kept, kept.id, block.thinking))
             case _:
                 raise _no_place(block)
     items += map(_call, waiting)
@@ -196,7 +198,7 @@ def _drop_idle(items: list[_Item]) -> None:
         items.pop()
 
 
-def _reasoning(kept: Kept, item_id: str, text: str) -> _Item:
+def _encode_reasoning(kept: Kept, item_id: str, text: str) -> _Item:
     item: _Item = {"type": "reasoning", "id": item_id, "summary": []}
     if text and kept.is_raw:
         item["content"] = [{"type": "reasoning_text", "text": text}]
