@@ -79,13 +79,13 @@ async def cancel_thread(services: MailboxServices, thread_id: str, cause: str) -
     if await _ask_holder(services, thread_id, cause):
         return True
     cancelled = 0
-    for dispatch in await _queued(store, thread_id):
+    for dispatch in await _list_queued(store, thread_id):
         # News of tasks and other agents was promised to be told.
         cancelled += not dispatch.is_news and await _withdraw(services, dispatch)
     return bool(cancelled)
 
 
-async def _queued(store: Store, thread_id: str) -> list[RunDispatch]:
+async def _list_queued(store: Store, thread_id: str) -> list[RunDispatch]:
     found: list[RunDispatch] = []
     query: DispatchQuery | None = DispatchQuery(
         thread_id=thread_id, status=DispatchStatus.QUEUED, limit=LIMIT_MAX

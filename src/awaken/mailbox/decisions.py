@@ -68,17 +68,17 @@ class Decider:
         dispatch_id = f"decided:{services.ids.new_id()}"
         max_attempts = services.config.max_attempts
         then = resuming(request or continuation(run), dispatch_id, max_attempts)
-        queued = await self._written(run, decisions, then)
+        queued = await self._write(run, decisions, then)
         if queued is not None:
             await services.tell(SignalKind.CONTROL, queued.thread_id, queued.run_id)
             await services.tell(SignalKind.DISPATCH_QUEUED, queued.thread_id, queued.run_id)
         return queued
 
-    async def _written(
+    async def _write(
         self, run: RunRecord, decisions: Sequence[Decision], then: RunDispatch
     ) -> RunDispatch | None:
         for _ in range(TRIES_MAX):
-            named = [(await self._ticket(run, target), given) for target, given in decisions]
+            named = [(await self._find_ticket(run, target), given) for target, given in decisions]
             try:
                 return await write_decisions(self._store, self._services.clock, named, then)
             except CommitUnknown:
@@ -87,7 +87,7 @@ class Decider:
                     return queued
         return await write_decisions(self._store, self._services.clock, named, then)
 
-    async def _ticket(self, run: RunRecord, target: str) -> Ticket:
+    async def _find_ticket(self, run: RunRecord, target: str) -> Ticket:
         """The ticket of an id; inside a run its call names it as well, if only one is open."""
         ticket = await self._store.find_ticket(target)
         if ticket is None:

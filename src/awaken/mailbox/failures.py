@@ -63,7 +63,7 @@ class Failures:
                 return
             _log(dispatch, error)
             if is_permanent(error):
-                await self._bury(dispatch, error)
+                await self._end_as_dead_letter(dispatch, error)
             elif is_stopping:
                 await self.give_back(dispatch)
             else:
@@ -118,7 +118,7 @@ class Failures:
         longest = backoff_ms(attempt, self._config.retry_base_ms, self._config.retry_cap_ms)
         return round(longest * (1 + self._randomness()) / 2)
 
-    async def _bury(self, dispatch: RunDispatch, error: Exception) -> None:
+    async def _end_as_dead_letter(self, dispatch: RunDispatch, error: Exception) -> None:
         if await self._is_late_decision(dispatch, error):
             late = Release(status=DispatchStatus.SUPERSEDED, error=_reason(error))
             await self._store.release(dispatch.dispatch_id, _token(dispatch), late)

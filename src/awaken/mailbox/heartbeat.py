@@ -155,11 +155,11 @@ class Heartbeat:
             if keeper is None:
                 self._next_at = self._clock.monotonic_ms() + self._retry_ms
             for item in news:
-                self._take(item, asked_at)
+                self._apply_news(item, asked_at)
             self._drop_untrusted()
         return keeper
 
-    def _take(self, news: LeaseNews, asked_at: int) -> None:
+    def _apply_news(self, news: LeaseNews, asked_at: int) -> None:
         held = self._held.get(news.claim_token)
         if held is None:
             return
@@ -168,9 +168,9 @@ class Heartbeat:
             return
         held.confirmed_at = asked_at
         if (cause := news.cancel_cause) is not None:
-            self._tell(news.claim_token, held, lambda: held.holder.cancel(cause))
+            self._notify(news.claim_token, held, lambda: held.holder.cancel(cause))
         if news.has_input:
-            self._tell(news.claim_token, held, held.holder.look_for_input)
+            self._notify(news.claim_token, held, held.holder.look_for_input)
 
     def _drop_untrusted(self) -> None:
         now = self._clock.monotonic_ms()
@@ -181,9 +181,9 @@ class Heartbeat:
 
     def _lose(self, token: str, held: _Held) -> None:
         held.is_lost = True
-        self._tell(token, held, held.holder.lease_lost)
+        self._notify(token, held, held.holder.lease_lost)
 
-    def _tell(self, token: str, held: _Held, action: Callable[[], object]) -> None:
+    def _notify(self, token: str, held: _Held, action: Callable[[], object]) -> None:
         """Act in the holder's loop, unless it was forgotten by then: its last commit ends it."""
 
         def act() -> None:

@@ -89,8 +89,8 @@ class Mailbox:
         delivery = msgspec.structs.replace(delivery, request_hash=hashed)
         with self.services.timed("submit"):
             if dedupe_key is None:
-                return await self._submitted(request, delivery)
-            return await self._submitted_once(request, delivery)
+                return await self._submit(request, delivery)
+            return await self._submit_once(request, delivery)
 
     async def decide(self, decisions: Sequence[Decision]) -> tuple[DecisionReceipt, ...]:
         """Take decisions on tickets of one run, all or none, and let the run go on.
@@ -194,13 +194,13 @@ class Mailbox:
         """List deliveries, oldest first."""
         return await self._store.list_dispatches(query)
 
-    async def _submitted_once(self, request: RunRequest, delivery: Delivery) -> SubmitReceipt:
+    async def _submit_once(self, request: RunRequest, delivery: Delivery) -> SubmitReceipt:
         """Send what was not sent before under its key; how its thread stands now is no matter."""
         known = await self._find_receipt(request, delivery)
         if known is not None:
             return known
         try:
-            return await self._submitted(request, delivery)
+            return await self._submit(request, delivery)
         except AwakenError:
             # Sent at the same moment, it may be there by now, and have let the run go on.
             known = await self._find_receipt(request, delivery)
@@ -224,18 +224,18 @@ class Mailbox:
             raise DedupeConflict(thread_id=thread_id, dedupe_key=key)
         return receipt_of(known, is_duplicate=True)
 
-    async def _submitted(self, request: RunRequest, delivery: Delivery) -> SubmitReceipt:
+    async def _submit(self, request: RunRequest, delivery: Delivery) -> SubmitReceipt:
         await self._gauge.take_place()
         match delivery.mode:
             case InputMode.QUEUE | InputMode.STEER:
-                dispatch = await self._dispatch(request, delivery)
+                dispatch = await self._make_dispatch(request, delivery)
                 return await self._enqueue(dispatch)
             case InputMode.INTERRUPT:
-                return await self._interrupt(await self._dispatch(request, delivery))
+                return await self._interrupt(await self._make_dispatch(request, delivery))
             case InputMode.RESUME:
                 return await self._resume(request, delivery)
 
-    async def _dispatch(self, request: RunRequest, delivery: Delivery) -> RunDispatch:
+    async def _make_dispatch(self, request: RunRequest, delivery: Delivery) -> RunDispatch:
         config = self.services.config
         dispatch = dispatch_for(
             request, delivery, self.services.ids, max_attempts=config.max_attempts
@@ -271,7 +271,7 @@ class Mailbox:
             session_id=request.session_id or run.session_id,
             transport_request_id=request.transport_request_id or run.transport_request_id,
         )
-        dispatch = await self._dispatch(wanted, delivery)
+        dispatch = await self._make_dispatch(wanted, delivery)
         if request.decisions:
             return await self._resume_decided(run, dispatch)
         if not run.is_resumable_waiting:

@@ -82,14 +82,14 @@ class OrderHandlers:
             case AbortRemote():
                 await self._abort(order)
 
-    async def _deliver(self, entry_id: str, letter: ThreadMessage) -> None:
+    async def _deliver(self, entry_id: str, message: ThreadMessage) -> None:
         config = self._services.config
-        dispatch = _dispatch(entry_id, letter, config.max_attempts)
+        dispatch = _make_dispatch(entry_id, message, config.max_attempts)
         # A thread is made only for an agent that is named: nobody else could read the letter.
-        if letter.agent_id is None and await self._store.load_thread(letter.thread_id) is None:
-            raise UnknownThread(thread_id=letter.thread_id)
-        if _is_from_agent(dispatch) and not await self._may_write(letter):
-            raise UnknownThread(thread_id=letter.thread_id)
+        if message.agent_id is None and await self._store.load_thread(message.thread_id) is None:
+            raise UnknownThread(thread_id=message.thread_id)
+        if _is_from_agent(dispatch) and not await self._may_write(message):
+            raise UnknownThread(thread_id=message.thread_id)
         # The ends of tasks are bounded by the limits of tasks; one that is refused is never told.
         is_end = all(it.sender is not None and it.sender.is_end for it in dispatch.request.messages)
         backlog_max = sys.maxsize if is_end else config.thread_backlog
@@ -97,19 +97,19 @@ class OrderHandlers:
         await self._services.tell_queued(queued)
         self._on_queued(queued.thread_id)
 
-    async def _may_write(self, letter: ThreadMessage) -> bool:
+    async def _may_write(self, message: ThreadMessage) -> bool:
         """Whether the sender's user has runs on the thread too, or nobody else has."""
-        if letter.user_id is None:
+        if message.user_id is None:
             return True
-        query = RunQuery(thread_id=letter.thread_id, limit=LIMIT_MAX)
+        query = RunQuery(thread_id=message.thread_id, limit=LIMIT_MAX)
         users: set[str | None] = set()
-        while letter.user_id not in users:
+        while message.user_id not in users:
             page = await self._store.list_runs(query)
             users.update(run.user_id for run in page.items)
             if page.next_cursor is None:
                 break
             query = at_cursor(query, page.next_cursor)
-        return letter.user_id in users or users <= {None}
+        return message.user_id in users or users <= {None}
 
     async def _report(self, order: ReportToParent) -> None:
         child = await self._store.load_run(order.child_run_id)
@@ -126,12 +126,12 @@ class OrderHandlers:
 
     async def _stop_children(self, order: StopChildren) -> None:
         for thread in await threads_below(self._store, order.thread_id):
-            for run_id, child in await self._not_ended(thread):
+            for run_id, child in await self._list_open_runs(thread):
                 is_cascaded = child.task is None or child.task.fate is TaskFate.CASCADE
                 if child.parent_run_id == order.run_id and is_cascaded:
                     await self._cancel_run(run_id)
 
-    async def _not_ended(self, thread: Thread) -> list[tuple[str, RunRecord | RunRequest]]:
+    async def _list_open_runs(self, thread: Thread) -> list[tuple[str, RunRecord | RunRequest]]:
         """The runs of a child's thread that can be cancelled, by id: open, or yet to begin."""
         if thread.open_run_id is not None:
             run = await self._store.load_run(thread.open_run_id)
@@ -149,7 +149,7 @@ def _is_from_agent(dispatch: RunDispatch) -> bool:
     return any(it is not None and it.kind is SenderKind.AGENT for it in senders)
 
 
-def _dispatch(entry_id: str, letter: ThreadMessage, max_attempts: int) -> RunDispatch:
+def _make_dispatch(entry_id: str, message: ThreadMessage, max_attempts: int) -> RunDispatch:
     """What delivers a letter; it has the same name whoever sends it, so that it comes once.
 
     Raises:
@@ -157,32 +157,32 @@ def _dispatch(entry_id: str, letter: ThreadMessage, max_attempts: int) -> RunDis
         LimitExceeded: A message is too large.
     """
     request = RunRequest(
-        thread_id=letter.thread_id,
-        agent_id=letter.agent_id,
-        tenant_id=letter.tenant_id,
-        user_id=letter.user_id,
-        messages=_named(entry_id, inbox_messages(letter.payload)),
+        thread_id=message.thread_id,
+        agent_id=message.agent_id,
+        tenant_id=message.tenant_id,
+        user_id=message.user_id,
+        messages=_assign_ids(entry_id, inbox_messages(message.payload)),
         origin=RunOrigin.INTERNAL,
         run_mode=RunMode.INTERNAL_WAKE,
-        continue_run_id=letter.run_id,
+        continue_run_id=message.run_id,
         dispatch_id=entry_id,
     )
     check_submission(request, Delivery(mode=InputMode.STEER))
     return RunDispatch(
         dispatch_id=entry_id,
-        thread_id=letter.thread_id,
-        run_id=letter.run_id or namespace_in(letter.thread_id) + derived_id(entry_id, "run"),
+        thread_id=message.thread_id,
+        run_id=message.run_id or namespace_in(message.thread_id) + derived_id(entry_id, "run"),
         request=request,
         mode=InputMode.STEER,
         # What people send goes first; the run that it starts takes the news in.
         priority=PRIORITY_MAX,
         dedupe_key=f"{OUTBOX_KEY}{entry_id}",
-        request_hash=digest(letter),
+        request_hash=digest(message),
         max_attempts=max_attempts,
     )
 
 
-def _named(entry_id: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+def _assign_ids(entry_id: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """The first message has the id of the letter, the others have ids made of it."""
     return tuple(
         msgspec.structs.replace(message, id=derived_id(entry_id, str(n)) if n else entry_id)

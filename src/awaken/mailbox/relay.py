@@ -65,7 +65,7 @@ class Relay:
         self._trouble: Exception | None = None
         """What kept an order from being settled since the latest pass."""
         self._woken = asyncio.Event()
-        self._passing: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
         self._lanes: dict[Lane, tuple[deque[OutboxEntry], asyncio.Task[None]]] = {}
         self._in_flight: set[str] = set()
         self._listing = asyncio.Lock()
@@ -82,15 +82,15 @@ class Relay:
 
     def start(self) -> None:
         """Relay now, when woken, and every `relay_ms`; calling it twice is harmless."""
-        if self._passing is None:
-            self._passing = asyncio.create_task(self._pass_until_stopped(), name="relay")
+        if self._task is None:
+            self._task = asyncio.create_task(self._relay_until_stopped(), name="relay")
 
     async def stop(self) -> None:
         """Stop relaying; what was not finished is found again by whoever relays next."""
         tasks = {task for _, task in self._lanes.values()}
-        if self._passing is not None:
-            tasks.add(self._passing)
-            self._passing = None
+        if self._task is not None:
+            tasks.add(self._task)
+            self._task = None
         for task in tasks:
             task.cancel()
         if tasks:
@@ -109,16 +109,16 @@ class Relay:
         if begun:
             await asyncio.wait(begun)
 
-    async def _pass_until_stopped(self) -> None:
+    async def _relay_until_stopped(self) -> None:
         while True:
             # Before the store is asked: who wakes us meanwhile must not be forgotten.
             self._woken.clear()
-            pause_ms = await self._pass()
+            pause_ms = await self._relay_due()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_ms / 1000):
                     await self._woken.wait()
 
-    async def _pass(self) -> int:
+    async def _relay_due(self) -> int:
         """Begin what is due; returns after how many milliseconds to look again."""
         trouble, self._trouble = self._trouble, None
         try:
@@ -138,20 +138,20 @@ class Relay:
             due = await self._store.list_outbox(limit=limit, pause_max_ms=longest)
             self._is_page_full = len(due) == limit
             known = self._in_flight | self._settled
-            return {self._put(entry) for entry in due if entry.entry_id not in known}
+            return {self._add_to_lane(entry) for entry in due if entry.entry_id not in known}
 
-    def _put(self, entry: OutboxEntry) -> asyncio.Task[None]:
+    def _add_to_lane(self, entry: OutboxEntry) -> asyncio.Task[None]:
         self._in_flight.add(entry.entry_id)
         key = _lane_of(entry)
         if key not in self._lanes:
             lane: deque[OutboxEntry] = deque()
-            task = asyncio.create_task(self._clear(key, lane), name=f"relay {key}")
+            task = asyncio.create_task(self._clear_lane(key, lane), name=f"relay {key}")
             self._lanes[key] = lane, task
         lane, task = self._lanes[key]
         lane.append(entry)
         return task
 
-    async def _clear(self, key: Lane, lane: deque[OutboxEntry]) -> None:
+    async def _clear_lane(self, key: Lane, lane: deque[OutboxEntry]) -> None:
         """Settle the orders of a lane until it is empty, or the store is away."""
         try:
             while lane and await self._is_settled(lane[0]):

@@ -66,7 +66,7 @@ class Sweeper:
     async def sweep(self) -> None:
         """Do everything once; a stage that fails does not keep the next one from being done."""
         for stage, outage in self._outages.items():
-            await _guarded(stage, outage)
+            await _run_stage(stage, outage)
 
     async def reclaim(self) -> int:
         """Queue again what was claimed by somebody who gives no sign of life any more."""
@@ -135,7 +135,7 @@ class Sweeper:
             self._purged_at = now
 
 
-async def _guarded(stage: Callable[[], Awaitable[object]], outage: Outage) -> None:
+async def _run_stage(stage: Callable[[], Awaitable[object]], outage: Outage) -> None:
     try:
         await stage()
     except Exception as error:  # noqa: BLE001 - logged there, and tried again

@@ -61,7 +61,7 @@ class Worker:
         self._claiming: asyncio.Task[None] | None = None
         self._unsubscribe: Unsubscribe | None = None
         self._is_stopping = False
-        self._strangers_at: int | None = None
+        self._all_agents_at: int | None = None
         """When dispatches for agents of others were last looked at."""
         self._stopping = asyncio.Lock()
 
@@ -83,7 +83,7 @@ class Worker:
         """Begin to work; calling it twice is harmless."""
         if self._claiming is None:
             self._is_stopping = False
-            self._unsubscribe = self._services.bus.subscribe(self._hear)
+            self._unsubscribe = self._services.bus.subscribe(self._handle_signal)
             # Runs belong to the traces of their requests, not to that of whoever came first.
             self._claiming = asyncio.create_task(
                 self._claim_until_stopped(), name="claim loop", context=Context()
@@ -119,7 +119,7 @@ class Worker:
             task.cancel()
         await _wait_for({claiming, *self._tasks}, _SETTLE_MS)
 
-    def _hear(self, signal: Signal) -> None:
+    def _handle_signal(self, signal: Signal) -> None:
         match signal.kind:
             case SignalKind.DISPATCH_QUEUED:
                 self._wake.set()
@@ -156,7 +156,7 @@ class Worker:
                 self._worker_id, token, self._config.lease_ms, limit=room, agents=self._agents()
             )
         is_begun = False
-        for dispatch in map(self._bounded, claimed):
+        for dispatch in map(self._limit_attempts, claimed):
             if not store.is_shared and engine.active.of_thread(dispatch.thread_id) is not None:
                 # A run that was started here holds no claim where nobody else could see one.
                 await self._failures.give_back(dispatch)
@@ -165,11 +165,11 @@ class Worker:
             is_begun = True
             task = asyncio.create_task(self._execute(dispatch), name=name)
             self._tasks.add(task)
-            task.add_done_callback(self._finished)
+            task.add_done_callback(self._finish_task)
         # What was given back is due again: looking at once would find the same, for ever.
         return is_begun and len(claimed) == room
 
-    def _bounded(self, dispatch: RunDispatch) -> RunDispatch:
+    def _limit_attempts(self, dispatch: RunDispatch) -> RunDispatch:
         """A dispatch with its bound; one that the store made has none of a sender's."""
         if not dispatch.is_recovery:
             return dispatch
@@ -184,8 +184,8 @@ class Worker:
         if self._engine.registry.host is not None:
             return None
         now = self._services.clock.monotonic_ms()
-        if self._strangers_at is None or now - self._strangers_at >= self._config.sweep_ms:
-            self._strangers_at = now
+        if self._all_agents_at is None or now - self._all_agents_at >= self._config.sweep_ms:
+            self._all_agents_at = now
             return None
         return tuple(self._engine.registry.snapshot().registries.agents)
 
@@ -240,7 +240,7 @@ class Worker:
                 dispatch.thread_id, Cancelled(cause=INTERRUPT), token=dispatch.claim_token
             )
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
+    def _finish_task(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("A dispatch ended in a way nobody foresaw.", exc_info=error)
