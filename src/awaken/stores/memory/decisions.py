@@ -1,4 +1,4 @@
-"""Decisions on tickets: written where the ticket is, whoever has its thread."""
+"""Decisions on tickets: written to the ticket itself, whether or not its thread is claimed."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ def decide(
 
 
 def _list_sent(tables: Tables, thread: StoredThread) -> list[RunDispatch]:
-    """What is queued on a thread, and what is executed there."""
+    """List the queued dispatches of a thread and the one that is executed there."""
     ids = [entry[2] for entry in thread.queue]
     if thread.claim is not None and thread.claim.dispatch_id is not None:
         ids.append(thread.claim.dispatch_id)

@@ -1,4 +1,4 @@
-"""Claims: who has a thread. Its row is locked before anything of it is touched."""
+"""Claims on threads. A thread's row is locked before any of its records is changed."""
 
 import logging
 from collections.abc import Callable, Collection
@@ -29,12 +29,12 @@ from .session import Moment, SqlSession
 logger = logging.getLogger(__name__)
 
 DAMAGED_MS = 600_000
-"""After how long the claim on a thread that cannot be read is looked at again."""
+"""How long a claim on an unreadable thread is postponed before it is tried again."""
 SUPERSEDED = Release(status=DispatchStatus.SUPERSEDED)
 
 
 async def has_due(session: SqlSession, agents: Collection[str] | None) -> bool:
-    """Whether a thread has something to claim."""
+    """Whether a dispatch can be claimed."""
     now = await session.now()
     known = None if agents is None else "|".join(["", *agents, ""])
     return await session.one("find_due", now.wall_ms, known) is not None
@@ -48,7 +48,7 @@ async def claim(
     limit: int,
     agents: Collection[str] | None,
 ) -> tuple[RunDispatch, ...]:
-    """Claim the first dispatch of threads whose turn it is; see `MailboxStore.claim`."""
+    """Claim the first dispatch of the next threads; see `MailboxStore.claim`."""
     now = await session.now()
     tokens = claim_tokens(claim_token, limit)
     taken: list[RunDispatch] = []
@@ -58,7 +58,7 @@ async def claim(
         is_more_likely = False
         for row in await session.all("list_due", now.wall_ms, limit - len(taken), known):
             if agents is not None and row[1] is not None and row[1] not in agents:
-                # The database compares roughly: an id may have characters that stand for others.
+                # The database compares by pattern: an id may contain wildcard characters.
                 continue
             try:
                 head = await locked_head(session, row[0])
@@ -71,7 +71,7 @@ async def claim(
                 claimed = rules.claimed(first, next(tokens), worker_id, now.wall_ms)
                 taken.append(await _take_claim(session, head, claimed, lease_ms, now))
             else:
-                # What it had was stale and is gone: another thread has its turn.
+                # Its dispatches were stale and are dropped: another thread may be next.
                 is_more_likely = head is not None
     return tuple(taken)
 
@@ -176,7 +176,7 @@ async def reclaim(
 async def want_cancel(
     session: SqlSession, head: StoredHead | None, cause: str, run_id: str | None = None
 ) -> bool:
-    """Tell whoever has the thread to cancel; false when nobody has it, or another run does."""
+    """Request a cancel of the claimed run; returns False if none or another one is claimed."""
     if head is None or head.claim is None:
         return False
     executed = head.claim.dispatch_id
@@ -198,7 +198,7 @@ async def settle(
     before: RunRecord | None,
     commit: Commit,
 ) -> None:
-    """Follow a commit to a thread that somebody had, or has taken with it."""
+    """Update the claim after a commit to a claimed thread, or one that takes a claim."""
     now = await session.now()
     if held is None:
         if head.claim is not None and commit.claim is not None:
@@ -223,7 +223,7 @@ async def settle(
 async def _update_executed(
     session: SqlSession, head: StoredHead, held: HeldClaim, run_id: str | None
 ) -> None:
-    """Write down whose input it was, or that the dispatch's own turn has come."""
+    """Store which run took in the input, or apply the cancel cause of the dispatch itself."""
     if held.dispatch_id is None:
         return
     dispatch = await _load_executed(session, held.dispatch_id)
@@ -241,7 +241,7 @@ async def _load_executed(session: SqlSession, dispatch_id: str) -> RunDispatch:
 
 
 async def _find_claimable(session: SqlSession, head: StoredHead, now: Moment) -> RunDispatch | None:
-    """The dispatch of a thread that can be claimed now, or None."""
+    """Return the dispatch of a thread that can be claimed now, or None."""
     if head.claim is not None:
         return None
     first = await _find_first_current(session, head, now)
@@ -254,7 +254,7 @@ async def _find_claimable(session: SqlSession, head: StoredHead, now: Moment) ->
 async def _find_first_current(
     session: SqlSession, head: StoredHead, now: Moment
 ) -> RunDispatch | None:
-    """The first queued dispatch that no interrupt has dropped; others are dropped on the way."""
+    """Return the first dispatch that is not stale; stale ones before it are dropped."""
     while (first := await first_queued(session, head)) is not None:
         if not is_stale(head, first):
             return first
@@ -297,9 +297,9 @@ async def _end_claim(
     *,
     attempts: int = 0,
 ) -> RunDispatch | None:
-    """Let go of a thread and queue what is left to do; `back` is queued again already.
+    """Release a thread and queue the follow-up dispatch; `back` is queued again already.
 
-    Returns what goes on with the thread's run, or with the claim's dispatch.
+    Returns the dispatch that continues the thread's run or the claim's dispatch.
     """
     head.claim = None
     if head.open_run is None:

@@ -1,4 +1,4 @@
-"""Tickets and the decisions on them: written where the ticket is, whoever has its thread."""
+"""Decisions on tickets: written to the ticket itself, whether or not its thread is claimed."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ async def decide(
 
 
 async def save_ticket(session: SqlSession, head: StoredHead, ticket: Ticket) -> None:
-    """Write a ticket that was judged.
+    """Write a checked ticket.
 
     Raises:
         InvalidRecord: Another thread has used its id meanwhile.
@@ -53,7 +53,7 @@ async def save_ticket(session: SqlSession, head: StoredHead, ticket: Ticket) -> 
 
 
 async def _list_sent(session: SqlSession, head: StoredHead) -> list[RunDispatch]:
-    """What is queued on a thread, and what is executed there."""
+    """List the queued dispatches of a thread and the one that is executed there."""
     sent = await all_queued(session, head)
     if head.claim is not None and head.claim.dispatch_id is not None:
         executed = await find(session, head.claim.dispatch_id)
@@ -64,7 +64,7 @@ async def _list_sent(session: SqlSession, head: StoredHead) -> list[RunDispatch]
 async def _load_named(
     session: SqlSession, head: StoredHead, decisions: Sequence[Decision]
 ) -> dict[str, Ticket]:
-    """The tickets that decisions name, also those of runs that are over."""
+    """Read the tickets that the decisions name, including those of runs that have ended."""
     tickets = dict(head.live_tickets)
     for ticket_id in {ticket_id for ticket_id, _ in decisions} - tickets.keys():
         row = await session.one("find_ticket", ticket_id)

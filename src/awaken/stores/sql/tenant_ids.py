@@ -1,7 +1,7 @@
-"""Migration 4: what belongs to a tenant gets ids that begin with the tenant, in rows and records.
+"""Migration 4: ids of a tenant's threads and runs begin with the tenant, in rows and records.
 
-Everything of a tenant's threads is renamed in one transaction: `t1` of `ann` becomes `@ann:t1`.
-What people and models have said is left as it is.
+One transaction renames everything: `t1` of tenant `ann` becomes `@ann:t1`. The text of people,
+models and tools is not changed.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -29,17 +29,17 @@ _RUNS = frozenset(
     }
 )  # fmt: skip
 _SAID = frozenset({"content", "tool_calls", "arguments", "result", "parameters", "custom"})
-"""What the words of people, models and tools are in."""
+"""Fields that hold the text of people, models and tools."""
 _DELEGATE = "delegate_run:"
 _HEAD = msgspec.json.Decoder(list[Any])
 _BRANCHING = 9
-"""Where in a thread's head it says which threads it comes from, and goes on with."""
+"""The position in a thread's head of its fork point and its newest branch."""
 _HASHED = "permission."
-"""State whose records are known by a digest of themselves."""
+"""State whose records are found by a digest of their own contents."""
 
 
 async def rename_tenant_ids(query: Query) -> None:
-    """Give the threads and runs of tenants their new ids, wherever these are written."""
+    """Rename the threads and runs of tenants wherever their ids are stored."""
     found = await query("SELECT no, id, tenant_id FROM threads WHERE tenant_id IS NOT NULL")
     names = _Names()
     for no, thread_id, tenant_id in found:
@@ -52,7 +52,7 @@ async def rename_tenant_ids(query: Query) -> None:
         await _rename_thread(query, names, no, thread_id)
         await _rename_records(query, names, no)
         await _rename_log(query, names, no)
-    # Threads of nobody may be above those of tenants, or have sent them something.
+    # Entries that belong to no single thread may name threads and runs of tenants as well.
     await _rename_profiles(query, names)
 
 
@@ -76,7 +76,7 @@ class _Names:
         return None if old is None else self.runs.get(old, old)
 
     def rename_in(self, value: Any) -> Any:
-        """A decoded record with the new ids."""
+        """Return a decoded record with the new ids."""
         if isinstance(value, list):
             return [self.rename_in(item) for item in value]
         if not isinstance(value, dict):
@@ -86,7 +86,7 @@ class _Names:
         }
 
     def _rename_key(self, key: str, item: Any) -> str:
-        """A key may be the id of a task or of a run below, whose record is beside it."""
+        """Rename a key that is the id of a task or a run: its value is then such a record."""
         is_record = isinstance(item, dict) and ("task_id" in item or "run_id" in item)
         return self.runs.get(key, key) if is_record else key
 
@@ -104,7 +104,7 @@ class _Names:
         return item
 
     def repack(self, blob: bytes, what: str, *beside: Any, now: tuple[Any, ...] = ()) -> bytes:
-        """A sealed record with the new ids, tied to the columns that are beside it now."""
+        """Return a sealed record with the new ids, bound to the new values of its columns."""
         value = self.rename_in(rows.unpacked(bytes(blob), rows.ANY, what, *beside))
         again = rows.packed(value)
         columns = now or beside
@@ -181,7 +181,7 @@ async def _rename_log(query: Query, names: _Names, no: int) -> None:
 
 
 async def _rename_profiles(query: Query, names: _Names) -> None:
-    """What is kept beside threads and tasks: answers that were taken back, push targets."""
+    """Rename owners and names of profile entries: withdrawn answers, push targets."""
     text = (
         "SELECT owner, name, value FROM profiles"
         " WHERE owner LIKE 'thread::%' OR owner LIKE 'a2a.push%'"

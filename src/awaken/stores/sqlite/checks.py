@@ -1,6 +1,6 @@
-"""Looking for damage: the file's own structure, then every record with its checksum.
+"""The search for damage: first the file's structure, then every record with its checksum.
 
-Nothing is changed, and one damaged record does not hide the next.
+The file is not changed, and one damaged record does not hide the next.
 """
 
 import sqlite3
@@ -37,22 +37,22 @@ _NAMED: tuple[tuple[str, str, "msgspec.json.Decoder[Any]", str], ...] = (
         "Profile entry '{}' of '{}'",
     ),
 )
-"""Kinds of records: what lists them, what reads them, and how one is named."""
+"""Kinds of records: the query, the decoder, and how an error names a record."""
 
 
 def versions_of(path: Path, store: str) -> tuple[int, int]:
-    """The file's schema, and the newest that this version knows.
+    """Return the schema of the file, and the newest that this version knows.
 
     Raises:
-        StoreUnavailable: There is no such file, or it cannot be opened.
-        StoreCorrupt: It is no SQLite file.
+        StoreUnavailable: The file does not exist or cannot be opened.
+        StoreCorrupt: It is not a SQLite file.
     """
     with _open_file(path, store) as connection:
         return schema_version(connection)
 
 
 def checked(path: Path, store: str) -> StoreCheck:
-    """Look at everything in a file; see `CheckableStore.check`."""
+    """Check everything in a file; see `CheckableStore.check`."""
     with _open_file(path, store) as connection:
         found, known = schema_version(connection)
         if found == 0:
@@ -81,7 +81,7 @@ def checked(path: Path, store: str) -> StoreCheck:
 
 @contextmanager
 def _open_file(path: Path, store: str) -> Iterator[sqlite3.Connection]:
-    # Opening would make a file where there is none.
+    # SQLite would create a file that does not exist.
     if not path.is_file():
         raise StoreUnavailable(store=store, problem="there is no such file; check its path")
     with closing(connected(path, store, is_writer=False)) as connection:
@@ -92,7 +92,7 @@ def _open_file(path: Path, store: str) -> Iterator[sqlite3.Connection]:
 
 
 class _Inspection:
-    """One look at a file: what could be read, and what could not."""
+    """One check of a file: the counts of readable records, and the problems."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -100,7 +100,7 @@ class _Inspection:
         self.problems: list[str] = []
 
     def check_structure(self) -> None:
-        """Have SQLite verify its pages and indexes."""
+        """Let SQLite verify its pages and indexes."""
         for (line,) in self._select("file", "PRAGMA integrity_check"):
             if line != "ok":
                 self.problems.append(f"The file: {line}")

@@ -1,4 +1,4 @@
-"""Keeps leases alive from a thread of its own."""
+"""Keeps leases alive from a separate operating-system thread."""
 
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from .connection import FAULTS, STATEMENTS, connected, named_error
 
 
 class SqliteLeaseKeeper:
-    """A `LeaseKeeper` with its own connection, opened when it is first used."""
+    """A `LeaseKeeper` with its own connection, opened on first use."""
 
     def __init__(self, path: Path, store: str, now: Callable[[], Moment]) -> None:
         self._path = path
@@ -20,7 +20,7 @@ class SqliteLeaseKeeper:
         self._connection: sqlite3.Connection | None = None
 
     def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
-        """Extend the leases that are still held, and say what each holder should know."""
+        """Extend the leases that are still held, and report to each holder what has changed."""
         try:
             connection = self._connect()
             connection.execute("BEGIN IMMEDIATE")

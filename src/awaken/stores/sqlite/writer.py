@@ -1,4 +1,4 @@
-"""The writer thread: takes jobs as they come and lets those that wait together share one fsync."""
+"""The writer thread: runs jobs as they come; jobs that wait together share one fsync."""
 
 import asyncio
 import math
@@ -27,14 +27,14 @@ OWN_FAULTS = (
     sqlite3.ProgrammingError,
     sqlite3.InterfaceError,
 )
-"""Errors of what one job wants to write; the file and the other jobs of its batch are fine."""
+"""Errors that one job causes; the file and the other jobs of its batch are not affected."""
 
 
 class SqliteWriter:
     """Owns the only connection of this process that writes.
 
-    A connection on which an I/O error happened is never used again: what the operating system
-    did with its pages is unknown. The next batch opens a new one.
+    A connection is never used again after an I/O error: what the operating system did with its
+    pages is unknown. The next batch opens a new connection.
     """
 
     def __init__(self, path: Path, store: str, now: Callable[[], Moment] = moment) -> None:
@@ -42,7 +42,7 @@ class SqliteWriter:
         self._store = store
         self._now = now
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        """What waits; None is the last thing that ever comes."""
+        """Waiting jobs; None marks the end."""
         self._is_closing = False
         self.written_at = -math.inf
         """When the latest batch became durable, by the clock of leases."""
@@ -53,7 +53,7 @@ class SqliteWriter:
         self._thread.start()
 
     def submit(self, work: Callable[[SqlSession], Awaitable[T]]) -> "asyncio.Future[T]":
-        """Hand over a job.
+        """Queue a job and return the future of its result.
 
         Raises:
             StoreUnavailable: The store is closed.
@@ -65,7 +65,7 @@ class SqliteWriter:
         return job.future
 
     def close(self) -> None:
-        """Finish what was handed over, then end the thread. Blocks."""
+        """Finish all queued jobs, then end the thread. Blocks."""
         self._is_closing = True
         self._jobs.put(None)
         self._thread.join()
@@ -74,14 +74,14 @@ class SqliteWriter:
         while batch := self._next_batch():
             try:
                 self._write(batch)
-            except BaseException as error:  # noqa: BLE001 - whoever waits must be told
+            except BaseException as error:  # noqa: BLE001 - passed to the waiting tasks
                 for job in batch:
                     job.error = job.error or error
             settle(batch)
         self._drop_connection()
 
     def _next_batch(self) -> list[Job]:
-        """Wait for a job and take along what has come meanwhile; empty means the end."""
+        """Wait for a job and take all others that wait too; an empty batch means the end."""
         batch: list[Job] = []
         job = self._jobs.get()
         while job is not None:
@@ -97,7 +97,7 @@ class SqliteWriter:
         return batch
 
     def _write(self, batch: list[Job]) -> None:
-        """Run a batch in one transaction; a job that fails is undone alone."""
+        """Run a batch in one transaction; only a job that fails is rolled back."""
         try:
             connection = self._ensure_connection()
             session = SqliteSession(connection, self._now)
@@ -119,7 +119,7 @@ class SqliteWriter:
                 job.error = error
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        """Begin to write; whoever keeps this one waiting for long is named in the log."""
+        """Begin a transaction; logs which process holds the lock if it takes long."""
         try:
             connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
@@ -172,16 +172,16 @@ class SqliteWriter:
 
 
 def _run(connection: sqlite3.Connection, session: SqlSession, job: Job, *, is_alone: bool) -> None:
-    """Run a job; one that fails is undone, together with the transaction if that is all its own."""
+    """Run a job; if it fails it is rolled back, with the whole transaction if it is alone."""
     if not is_alone:
         connection.execute("SAVEPOINT job")
     try:
         job.result = driven(job.work(session))
     except OWN_FAULTS as error:
-        job.error = InvalidRecord(what="What was to be written", problem=str(error))
+        job.error = InvalidRecord(what="A record", problem=str(error))
     except FAULTS:
         raise
-    except BaseException as error:  # noqa: BLE001 - it belongs to the job, not to the batch
+    except BaseException as error:  # noqa: BLE001 - the error of the job, not of the batch
         job.error = error
     if job.error is not None:
         connection.execute("ROLLBACK" if is_alone else "ROLLBACK TO job")
