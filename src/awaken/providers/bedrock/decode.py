@@ -28,7 +28,7 @@ from .frames import BedrockFrame
 
 ORIGIN = "bedrock"
 REDACTED = "redacted:"
-"""Begins the signature of reasoning that only the vendor can read."""
+"""Prefix of the signature of reasoning that only the vendor can read."""
 _OPEN_BLOCKS = 1024
 _STOPS = {
     "end_turn": StopReason.END_TURN,
@@ -44,7 +44,7 @@ _REFUSALS: dict[str, type[ModelError]] = {
     "malformed_tool_use": MalformedAnswer,
 }
 _KINDS = {"modelerrorexception": "modelstreamerrorexception"}
-"""Words of this vendor for failures that are known by another one."""
+"""Error codes of this vendor that stand for another known code."""
 
 
 class _Call(msgspec.Struct, rename="camel"):
@@ -100,7 +100,7 @@ _decode_event = msgspec.json.Decoder(_Event).decode
 
 
 def reported(status: int | None, kind: str | None, body: bytes, wait_ms: int | None) -> ModelError:
-    """Return the error for what Bedrock reports, in a stream or instead of one."""
+    """Return the error for a failure that Bedrock reports, in a stream or instead of one."""
     try:
         message = msgspec.json.decode(body, type=_Problem).message
     except _UNREADABLE:
@@ -110,7 +110,7 @@ def reported(status: int | None, kind: str | None, body: bytes, wait_ms: int | N
 
 
 class ConverseDecoder:
-    """Reads one answer. It is over with its `metadata`, which comes behind the stop reason."""
+    """Reads one answer. It ends with its `metadata`, which follows the stop reason."""
 
     __slots__ = ("_blocks", "_failure", "_readers", "_stop", "_thoughts", "is_over")
 
@@ -129,7 +129,7 @@ class ConverseDecoder:
         }
 
     def take(self, frame: BedrockFrame) -> Sequence[ModelEvent]:
-        """Read one frame; kinds of events that are not known are passed over.
+        """Read one frame; unknown kinds of events are skipped.
 
         Raises:
             ModelError: The vendor reports a failure, or this is not its protocol.
@@ -151,11 +151,11 @@ class ConverseDecoder:
 
     @property
     def has_stopped(self) -> bool:
-        """Whether the model said why it stopped; only counts can come after it."""
+        """Whether the stop reason has come; only token counts can follow it."""
         return self._stop is not None
 
     def end(self) -> Sequence[ModelEvent]:
-        """The connection was closed: give what is left.
+        """Return the last events after the connection was closed.
 
         Raises:
             ModelError: The model refused, or the answer was not over.
@@ -172,7 +172,7 @@ class ConverseDecoder:
         if call is None:
             return ()
         _check_room(self._blocks)
-        # What the vendor runs by itself is no call of ours: its pieces are passed over.
+        # A call that the vendor executes itself is not ours: its parts are skipped.
         is_ours = call.type is None
         self._blocks[event.content_block_index] = call.tool_use_id if is_ours else None
         return (ToolCallStart(id=call.tool_use_id, name=call.name),) if is_ours else ()
@@ -221,7 +221,7 @@ class ConverseDecoder:
         reason = event.stop_reason
         self._stop = Stop(reason=_STOPS.get(reason, StopReason.END_TURN))
         if reason in _REFUSALS:
-            # Raised at the end: the tokens are reported behind the reason, and they are paid for.
+            # Raised at the end: the token counts follow the reason, and they are billed.
             self._failure = _REFUSALS[reason](f"the model stopped with '{reason}'")
         return ()
 
@@ -242,7 +242,7 @@ def _check_room(blocks: Sized) -> None:
 
 
 def _usage(usage: _Usage) -> TokenUsage:
-    """Bedrock counts cached tokens beside the input; we count them as part of it."""
+    """Convert the counts: cached tokens, which Bedrock counts apart, are part of the prompt."""
     read, written = usage.cache_read_input_tokens, usage.cache_write_input_tokens
     prompt = usage.input_tokens + (read or 0) + (written or 0)
     return TokenUsage(

@@ -54,7 +54,7 @@ _REFUSALS: dict[str, type[ModelError]] = {
 
 
 class AnswerReader:
-    """Reads one answer; parts that an agent has no use for are passed over."""
+    """Reads one answer; parts that an agent cannot use are skipped."""
 
     __slots__ = ("_calls", "_chars", "_has_called", "has_begun")
 
@@ -68,7 +68,7 @@ class AnswerReader:
         """Read one event of the library.
 
         Raises:
-            AnswerTooLarge: The answer exceeds the bound.
+            AnswerTooLarge: The answer exceeds the limit.
         """
         self.has_begun = True
         match event:
@@ -80,10 +80,10 @@ class AnswerReader:
                 yield from self._end_part(index, part)
 
     def end(self, answer: ModelResponse) -> Iterator[ModelEvent]:
-        """The stream is over: report what it cost and why the model stopped.
+        """Report usage and stop reason after the end of the stream.
 
         Raises:
-            ModelError: The answer is not whole, or the model refused.
+            ModelError: The answer is incomplete, or the model refused.
         """
         if answer.usage.has_values():
             yield UsageReport(usage=_usage(answer.usage))
@@ -96,7 +96,7 @@ class AnswerReader:
             raise _REFUSALS[reason](message)
         yield Stop(reason=_STOPS[reason])
         if answer.provider_response_id:
-            # Without an id the vendor said nothing: the model is the one that was asked for.
+            # Without an id the model name is only the requested one, not the vendor's.
             yield VendorAnswer(id=answer.provider_response_id, model=answer.model_name)
 
     def _start_part(self, index: int, part: ModelResponsePart) -> Iterator[ModelEvent]:
@@ -121,7 +121,7 @@ class AnswerReader:
                 yield from self._continue_call(index, arguments)
 
     def _continue_call(self, index: int, arguments: object) -> Iterator[ModelEvent]:
-        """Pass text on; arguments that come as an object are sent whole when the part ends."""
+        """Pass on arguments as text; arguments as an object are sent when the part ends."""
         if isinstance(arguments, str) and arguments and index in self._calls:
             call_id, _ = self._calls[index]
             self._calls[index] = (call_id, True)
@@ -148,7 +148,7 @@ class AnswerReader:
 
 
 class Signature(msgspec.Struct, omit_defaults=True):
-    """What the library wants back with reasoning, beside its text."""
+    """The fields that the library needs back with reasoning, besides its text."""
 
     signature: str | None = None
     id: str | None = None

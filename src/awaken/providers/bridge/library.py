@@ -24,7 +24,7 @@ _MODELS = 64
 
 
 class Library:
-    """The library as one provider uses it; models are built once and the newest few are kept."""
+    """The library for one provider; models are built once, and the newest ones are cached."""
 
     __slots__ = ("_make_model", "_models", "_spec")
 
@@ -37,7 +37,7 @@ class Library:
         """Ask the model and yield its answer as it comes.
 
         Raises:
-            ModelError: The call failed, for whatever reason of the library's.
+            ModelError: The call failed.
         """
         reader = AnswerReader()
         try:
@@ -50,8 +50,8 @@ class Library:
                         yield made
                 for made in reader.end(stream.get()):
                     yield made
-        except Exception as error:  # noqa: BLE001 - it wraps a dozen SDKs with errors of their own
-            # What caused it is not passed on: its text may hold the key.
+        except Exception as error:  # noqa: BLE001 - it wraps a dozen SDKs with their own errors
+            # Not chained: the text of the cause may contain the key.
             made_of = failure_of(error, has_begun=reader.has_begun)
             raise _scrub_key(made_of, self._spec.key) from None
 
@@ -85,7 +85,7 @@ class Library:
     async def _model(self, name: str) -> Model:
         known = self._models.get(name)
         if known is None:
-            # It imports the vendor's SDK, which takes a while.
+            # In a thread: it imports the vendor's SDK, which takes a while.
             known = await asyncio.to_thread(self._make_model, name)
             if len(self._models) >= _MODELS:
                 self._models.pop(next(iter(self._models)))
@@ -113,7 +113,7 @@ def _asks_for_key(error: Exception) -> bool:
 
 
 def _scrub_key(error: ModelError, key: RedactedString | None) -> ModelError:
-    """The error without the key: some vendors repeat what they were sent."""
+    """Return the error without the key: some vendors repeat parts of the request."""
     if key is None or key.reveal() not in str(error):
         return error
     message = str(error).replace(key.reveal(), str(key))

@@ -1,4 +1,4 @@
-"""Ids of calls as a vendor takes them: those of other vendors may be longer or of other letters."""
+"""Ids of calls as a vendor accepts them: ids of other vendors may have other forms."""
 
 import re
 from base64 import b32encode
@@ -7,9 +7,9 @@ from hashlib import sha256
 
 
 def call_ids(pattern: str, made_chars: int = 32) -> Callable[[str], str]:
-    """Return a function from an id to one that fits, always the same one.
+    """Return a function that maps an id to one that matches the pattern, always the same one.
 
-    An id that fits is itself; others become letters and digits, different ids different ones.
+    An id that matches is unchanged; others are replaced by a hash in letters and digits.
     """
     fits = re.compile(pattern, re.DOTALL).fullmatch
 

@@ -1,4 +1,4 @@
-"""How Claude's generations reason, for the formats that talk with them."""
+"""How the generations of Claude reason, for the formats that call them."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -22,10 +22,10 @@ _ALWAYS_REASONS = re.compile(r"claude-(?:fable|mythos|opus-5-5)")
 def claude_thinking(
     effort: ReasoningEffort, model: str, max_tokens: int | None
 ) -> tuple[dict[str, Any] | None, Effort | None]:
-    """The field `thinking`, if there has to be one, and the level of effort beside it.
+    """Return the field `thinking`, if it is needed, and the level of effort beside it.
 
-    Nothing is refused: a budget for which an answer of this length has no room is reduced, or
-    the model does not reason.
+    Nothing is refused: a budget that does not fit into `max_tokens` is reduced, or the model does
+    not reason.
     """
     level = level_of(effort)
     if level is Effort.NONE:
@@ -52,9 +52,9 @@ def _fit_budget(wanted: int, max_tokens: int | None) -> int:
 
 
 def is_loop_unreasoned(messages: Sequence[Message], is_ours: Callable[[Thinking], bool]) -> bool:
-    """Whether the latest turn has calls and none of our reasoning.
+    """Whether the latest turn has calls but none of our reasoning.
 
-    Then a budget is refused: the vendor wants the reasoning that led to the calls.
+    The vendor then refuses a budget: it wants the reasoning that led to the calls.
     """
     is_answered = False
     for message in reversed(messages):

@@ -1,4 +1,4 @@
-"""A model behind HTTP: encode, post, decode as it comes. All state is the pool's."""
+"""A model behind HTTP: encode, post, decode the stream. All state is in the pool."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aiohttp.client import _RequestContextManager
 
 _REST_S = 0.1
-"""How long the end of a body may take when the answer in it is over."""
+"""How long to wait for the end of the body once the answer is complete."""
 _ALIVE = Alive()
 _HEADERS = {
     "content-type": "application/json",
@@ -40,8 +40,8 @@ _HEADERS = {
 class HttpModelClient:
     """Speaks one wire format to one provider.
 
-    The key is looked up for every call, so that a new one is used as soon as it is there.
-    `setting` names what people change when the address is wrong.
+    The key is looked up for every call, so that a new key is used at once. `setting` names the
+    setting that people must change if the address is wrong.
     """
 
     __slots__ = ("_address", "_codec", "_find_key", "_pool", "_spec", "_timeout", "name", "server")
@@ -73,7 +73,7 @@ class HttpModelClient:
         """Ask the model and yield its answer as it comes.
 
         Raises:
-            ModelError: The call failed; neither it nor anything behind it contains the key.
+            ModelError: The call failed; neither the error nor its cause contains the key.
         """
         key = _clean_key(self._find_key(), self.name)
         reading = _AnswerReader(self._codec.decoder())
@@ -88,14 +88,14 @@ class HttpModelClient:
                     await _drain(response.content)
             except (aiohttp.ClientError, OSError, ValueError) as error:
                 broken = broken_by(error, self._address, reading.received)
-            # An answer that came to its end is whole, however its connection ended.
+            # A complete answer is valid, however its connection ended.
             for event in reading.last_events():
                 yield event
         except ModelError as error:
             failure = broken if broken and isinstance(error, StreamInterrupted) else error
         else:
             return
-        # Raised here, it has nothing behind it: errors of the connection know its headers.
+        # Raised here, so that it has no cause: errors of the connection hold its headers.
         try:
             raise scrubbed(failure, (key,) if key is not None else ())
         finally:
@@ -118,7 +118,7 @@ class HttpModelClient:
 
 
 class _AnswerReader:
-    """One answer while it is read."""
+    """Reads one answer from chunks of the body."""
 
     __slots__ = ("_decoder", "_sse", "received")
 
@@ -150,7 +150,7 @@ class _AnswerReader:
 
 
 async def _drain(content: aiohttp.StreamReader) -> None:
-    """Wait a moment for the end of the body: only then can its connection be used again."""
+    """Wait a moment for the end of the body: only then can the connection be reused."""
     if content.at_eof():
         return
     with suppress(TimeoutError, OSError, aiohttp.ClientError):
@@ -160,13 +160,13 @@ async def _drain(content: aiohttp.StreamReader) -> None:
 
 
 def _clean_key(key: RedactedString | None, provider: str) -> RedactedString | None:
-    """The key as a header can carry it; those that are read from files end with a line end.
+    """Return the key without white space: keys read from files end with a newline.
 
     Raises:
-        Unauthorized: It has characters that no header can carry.
+        Unauthorized: It has characters that a header cannot contain.
     """
     text = key.reveal().strip() if key is not None else ""
     if not text.isprintable():
-        message = f"the key of provider '{provider}' has characters that no header can carry"
+        message = f"the key of provider '{provider}' has characters that a header cannot contain"
         raise Unauthorized(message)
     return RedactedString(text) if text else None

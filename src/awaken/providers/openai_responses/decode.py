@@ -1,4 +1,4 @@
-"""An answer of Responses, event by event; events that say nothing to us are passed over."""
+"""An answer of Responses, event by event; events without meaning for us are skipped."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,7 @@ from awaken.providers.http.failures import failure_of_event
 from .kept import ORIGIN, Kept, signed
 
 MAX_CALLS = 1_024
-"""The most tool calls of one answer."""
+"""The maximum number of tool calls in one answer."""
 
 
 class _Event(msgspec.Struct):
@@ -91,7 +91,7 @@ class _Call(msgspec.Struct):
 
 
 class ResponsesDecoder:
-    """Reads one answer. Usage and the reason of the stop come with its last event."""
+    """Reads one answer. Usage and stop reason come with its last event."""
 
     __slots__ = ("_calls", "_incomplete", "_is_raw", "_origin", "is_over", "vendor")
 
@@ -118,11 +118,11 @@ class ResponsesDecoder:
             raise MalformedAnswer(message) from error
 
     def end(self) -> Sequence[ModelEvent]:
-        """The connection was closed.
+        """Check that the answer was complete when the connection closed.
 
         Raises:
-            StreamInterrupted: The answer was not over.
-            ContentFiltered: The provider's filter ended it.
+            StreamInterrupted: The answer was incomplete.
+            ContentFiltered: The provider's content filter ended it.
         """
         if not self.is_over:
             raise StreamInterrupted("the stream ended before the answer did")
@@ -197,7 +197,7 @@ class ResponsesDecoder:
                 )
                 return (signed(kept, self._origin),)
             case "function_call":
-                # Some servers send a call only as a whole.
+                # Some servers send a call only as a whole, without deltas.
                 events = list(self._open(index, item))
                 if not self._calls[index].has_arguments:
                     events += self._continue_call(index, item.arguments or "")
@@ -220,7 +220,7 @@ class ResponsesDecoder:
 
 def _text(delta: Any) -> str:
     if not isinstance(delta, str):
-        message = "a delta is no text"
+        message = "a delta is not text"
         raise MalformedAnswer(message)
     return delta
 

@@ -1,4 +1,4 @@
-"""What a request looks like in Responses."""
+"""Requests in the Responses format."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -32,22 +32,22 @@ _Item = dict[str, Any]
 
 
 class ResponsesOptions(StrictRecord, frozen=True, kw_only=True):
-    """What compatible servers do differently; the defaults are OpenAI's."""
+    """Differences of compatible servers; the defaults are OpenAI's."""
 
     has_encrypted_reasoning: bool = True
-    """Whether the server is asked for reasoning that it can read again in the next turn."""
+    """Whether to ask the server for encrypted reasoning, which it can read in the next turn."""
     summary: Literal["auto", "concise", "detailed"] | None = None
-    """Which summary of its reasoning the server is asked for; OpenAI gives one to verified
+    """Which summary of its reasoning to ask the server for; OpenAI gives one to verified
     organisations only."""
     efforts: dict[Effort, str] = msgspec.field(default_factory=dict)
     """Other words for levels of effort, such as `{"max": "high"}`."""
 
 
 def parameters(request: InferenceRequest, options: ResponsesOptions) -> dict[str, Any]:
-    """Everything but the input and the tools, in a fixed order.
+    """Return all fields but the input and the tools, in a fixed order.
 
     Raises:
-        InvalidRequest: A provider option is one that the request itself decides.
+        InvalidRequest: A provider option is a field that the request itself sets.
     """
     asked, model = request.overrides or InferenceOverride(), request.upstream_model
     is_kept = options.has_encrypted_reasoning and reasons(model)
@@ -74,8 +74,8 @@ def parameters(request: InferenceRequest, options: ResponsesOptions) -> dict[str
 def _encode_effort(word: str | None, options: ResponsesOptions) -> _Item | None:
     if word is None:
         return None
-    is_told = options.summary is not None and word != "none"
-    return {"effort": word, **({"summary": options.summary} if is_told else {})}
+    has_summary = options.summary is not None and word != "none"
+    return {"effort": word, **({"summary": options.summary} if has_summary else {})}
 
 
 def _format(schema: dict[str, Any] | None) -> _Item | None:
@@ -94,7 +94,7 @@ def _choice(wanted: str | None) -> str | _Item | None:
 
 
 def encode_tools(tools: tuple[ModelTool, ...]) -> bytes:
-    """The tools as a JSON array; without `strict` the vendor would change their schemas."""
+    """Encode the tools as a JSON array; without `strict` the vendor would change the schemas."""
     return msgspec.json.encode(
         [
             {
@@ -110,10 +110,10 @@ def encode_tools(tools: tuple[ModelTool, ...]) -> bytes:
 
 
 def encode_message(message: Message, origin: str = ORIGIN) -> bytes:
-    """The items of one message, joined by commas.
+    """Encode the items of one message, joined by commas.
 
     Raises:
-        InvalidRequest: It has content that this format cannot carry.
+        InvalidRequest: It has content that this format cannot express.
     """
     return msgspec.json.encode(list(_items(message, origin)))[1:-1]
 
@@ -162,7 +162,7 @@ def _part(block: ContentBlock) -> _Item:
 
 
 def _answer(message: Message, origin: str) -> list[_Item]:
-    """The items in the order in which the vendor made them."""
+    """Return the items of an answer in the order in which the vendor made them."""
     waiting, known = message.tool_calls or (), 0
     items: list[_Item] = []
     phase: str | None = None
@@ -193,7 +193,7 @@ def _answer(message: Message, origin: str) -> list[_Item]:
 
 
 def _drop_idle(items: list[_Item]) -> None:
-    """The vendor refuses reasoning that nothing came of."""
+    """Drop trailing reasoning items: the vendor refuses reasoning without a result."""
     while items and items[-1]["type"] == "reasoning":
         items.pop()
 
