@@ -35,10 +35,10 @@ class AnthropicOptions(StrictRecord, frozen=True, kw_only=True):
 
     version: str = "2026-10-21"
     key_header: Literal["authorization", "x-api-key"] = "authorization"
-    """Where the key goes; older endpoints want it in `x-api-key`."""
+    """The header of the key; older endpoints expect it in `x-api-key`."""
     betas: tuple[str, ...] = ()
     max_tokens: Annotated[int, msgspec.Meta(gt=0)] = 16_384
-    """How long an answer may be, not counting a budget for reasoning, if nothing else says so."""
+    """The default length limit of an answer, without the budget for reasoning."""
     cache_ttl: Literal["5m", "1h"] | None = None
 
 
@@ -63,7 +63,7 @@ class AnthropicCodec:
         """Build the request.
 
         Raises:
-            InvalidRequest: The format has no place for something in it.
+            InvalidRequest: The format cannot express a part of it.
         """
         return wire_request("/v1/messages", self._body, request)
 
@@ -86,7 +86,7 @@ class AnthropicCodec:
         return encode_tools(tools, self._marker)
 
     def headers(self, key: RedactedString | None) -> Mapping[str, str]:
-        """The headers of every request, with the key where the vendor wants it."""
+        """Return the headers of every request, including the key."""
         headers = {"anthropic-version": self._options.version}
         if self._options.betas:
             headers["anthropic-beta"] = ",".join(self._options.betas)
@@ -98,5 +98,5 @@ class AnthropicCodec:
         return headers
 
     def decoder(self) -> AnthropicDecoder:
-        """Begin to read an answer."""
+        """Return a new decoder for one answer."""
         return AnthropicDecoder(self.origin)

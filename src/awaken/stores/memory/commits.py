@@ -1,4 +1,4 @@
-"""How one commit is applied: first everything is checked, then nothing can fail any more."""
+"""How one commit is applied: all checks come first, so that no later step can fail."""
 
 from awaken.contracts.lifecycle import TicketStatus
 from awaken.contracts.runs.records import RunRecord, used_run_id
@@ -80,7 +80,7 @@ def _apply_run(tables: Tables, thread: StoredThread, run: RunRecord) -> None:
 
 
 def apply_ticket(tables: Tables, thread: StoredThread, ticket: Ticket) -> None:
-    """Write a ticket that was judged."""
+    """Write a checked ticket."""
     ticket_id = ticket.ticket_id
     if ticket_id not in tables.tickets:
         thread.ticket_ids += (ticket_id,)

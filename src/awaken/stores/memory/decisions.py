@@ -1,4 +1,4 @@
-"""Decisions on tickets: written where the ticket is, whoever has its thread."""
+"""Decisions on tickets: written to the ticket itself, whether or not its thread is claimed."""
 
 from collections.abc import Sequence
 
@@ -23,15 +23,15 @@ def decide(
     thread = tables.threads.get(thread_id)
     if thread is None:
         raise UnknownTicket(ticket_id=decisions[0][0])
-    decided = decided_tickets(thread, tables.tickets, run_id, decisions, _sent(tables, thread))
+    decided = decided_tickets(thread, tables.tickets, run_id, decisions, _list_sent(tables, thread))
     for ticket in decided:
         apply_ticket(tables, thread, ticket)
     live_after(thread, decided, thread.open_run)
     return queues.add(then) if decided and then is not None else None
 
 
-def _sent(tables: Tables, thread: StoredThread) -> list[RunDispatch]:
-    """What is queued on a thread, and what is executed there."""
+def _list_sent(tables: Tables, thread: StoredThread) -> list[RunDispatch]:
+    """List the queued dispatches of a thread and the one that is executed there."""
     ids = [entry[2] for entry in thread.queue]
     if thread.claim is not None and thread.claim.dispatch_id is not None:
         ids.append(thread.claim.dispatch_id)

@@ -1,4 +1,4 @@
-"""The tickets of the memory store: one method per promise of the port."""
+"""The tickets of the memory store: one method for each method of the port."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from .tables import Tables
 
 
 class MemoryTickets:
-    """The part of the store that keeps suspended calls and what was decided on them."""
+    """The part of the store that keeps suspended calls and the decisions on them."""
 
     _tables: Tables
     _queues: Queues

@@ -1,7 +1,7 @@
-"""How a commit is judged, and what it makes of its thread.
+"""How a commit is checked, and how it changes its thread.
 
-The cost is that of the change: parts that a commit does not have are not looked at, and no part
-looks at the thread's history.
+The cost is proportional to the change: a part that the commit does not have costs nothing, and
+no part reads the thread's history.
 """
 
 from awaken.contracts.errors import InvalidRecord, LeaseLost, ThreadClaimed, VersionConflict
@@ -22,19 +22,19 @@ from .transcript import NO_CHANGE, CallChange, check_open_calls, checked_calls, 
 
 
 class Change(Record, frozen=True, kw_only=True):
-    """What the checks found out, so that nothing is worked out twice."""
+    """The results of the checks, so that nothing is computed twice."""
 
     shown: Thread
     open_run: RunRecord | None
     calls: CallChange
     tickets: tuple[Ticket, ...]
-    """Those to write."""
+    """The tickets to write."""
     open_calls: OpenCalls | None
-    """All open calls after the commit where they had to be worked out; else apply `calls`."""
+    """All open calls after the commit, if they were computed; otherwise apply `calls`."""
 
 
 def check_commit(head: ThreadHead, found: Found, commit: Commit) -> Change:
-    """Judge a commit that was not applied before; nothing is changed.
+    """Check a commit that was not applied before; nothing is changed.
 
     Raises:
         StorageError: As `CommitStore.commit` lists them.
@@ -57,7 +57,7 @@ def check_commit(head: ThreadHead, found: Found, commit: Commit) -> Change:
         open_run = checked_open_run(head, run, known)
         shown = projected(found, head, shown, run, known)
     if commit.tickets or commit.tool_records or commit.run_state:
-        tickets = _checked_parts_of_runs(found, commit, open_run)
+        tickets = _check_run_parts(found, commit, open_run)
     if commit.absorbed:
         _check_absorbed(found, commit)
     if head.live_tickets and open_run is None:
@@ -72,7 +72,7 @@ def check_commit(head: ThreadHead, found: Found, commit: Commit) -> Change:
 
 
 def advance(head: ThreadHead, commit: Commit, change: Change) -> CommitReceipt:
-    """Make the head what it is after a commit that was judged."""
+    """Change the head as a checked commit says."""
     head.version += 1
     head.updated_at = commit.committed_at
     head.shown = change.shown
@@ -101,7 +101,7 @@ def advance(head: ThreadHead, commit: Commit, change: Change) -> CommitReceipt:
 
 
 def run_of(head: ThreadHead, commit: Commit) -> str | None:
-    """The run that an advanced commit's events belong to."""
+    """Return the run that the events of an applied commit belong to."""
     run = commit.run or head.open_run
     return None if run is None else run.run_id
 
@@ -133,10 +133,10 @@ def _check_message_ids(found: Found, commit: Commit) -> None:
         raise InvalidRecord(what=f"Thread '{commit.thread_id}'", problem=problem)
 
 
-def _checked_parts_of_runs(
+def _check_run_parts(
     found: Found, commit: Commit, open_run: RunRecord | None
 ) -> tuple[Ticket, ...]:
-    """Refuse what does not belong to a run of this thread; returns the tickets to write."""
+    """Check that all parts belong to runs of this thread; returns the tickets to write."""
     if commit.run_state and commit.run is None:
         problem = "run state without a run record"
         raise InvalidRecord(what=f"Commit '{commit.commit_id}'", problem=problem)
@@ -163,9 +163,9 @@ def _check_absorbed(found: Found, commit: Commit) -> None:
     for dispatch_id in commit.absorbed:
         dispatch = found.find_dispatch(dispatch_id)
         is_here = dispatch is not None and dispatch.thread_id == commit.thread_id
-        # Taken back meanwhile by whoever sent it: too late, but no reason to stop the run.
+        # The sender withdrew it meanwhile: too late, but no reason to stop the run.
         if dispatch is None or not is_here or dispatch.status not in _ABSORBABLE:
-            problem = "it is not queued on this thread, so that nothing of it can be taken in"
+            problem = "it is not queued on this thread, so its input cannot be taken in"
             raise InvalidRecord(what=f"Dispatch '{dispatch_id}'", problem=problem)
 
 

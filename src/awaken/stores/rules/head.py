@@ -1,4 +1,4 @@
-"""The head of a thread: what must be known to judge a commit, however long the thread is."""
+"""The head of a thread: all that is needed to check a commit, however long the thread is."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol
@@ -14,16 +14,16 @@ OpenCalls = dict[str, tuple[str, ...]]
 
 
 class HeldClaim(Record, frozen=True, kw_only=True):
-    """Who has the thread; when the lease ends is the store's own business."""
+    """Which worker has claimed the thread; the store itself keeps the end of the lease."""
 
     token: str
     worker_id: str
     dispatch_id: str | None = None
-    """What is executed under the claim; absent for a run that took the thread by itself."""
+    """The dispatch that is executed; None for a run that claimed the thread with a commit."""
 
 
 class ThreadHead:
-    """One thread as a commit finds it."""
+    """One thread as it is before a commit."""
 
     __slots__ = (
         "cancel_cause",
@@ -42,7 +42,7 @@ class ThreadHead:
 
     def __init__(self, shown: Thread) -> None:
         self.shown = shown
-        """Lineage, metadata and pointers; `view` adds what every commit changes."""
+        """Lineage, metadata and pointers; `view` adds the fields that every commit changes."""
         self.version = 0
         self.updated_at = shown.metadata.updated_at
         self.message_count = 0
@@ -52,11 +52,11 @@ class ThreadHead:
         self.latest_run: RunRecord | None = None
         self.open_run: RunRecord | None = None
         self.live_tickets: dict[str, Ticket] = {}
-        """Open and decided tickets of the open run; gone when it ends."""
+        """Open and decided tickets of the open run; cleared when it ends."""
         self.claim: HeldClaim | None = None
         self.cancel_cause: str | None = None
-        """Whoever has the open run ends it, however often the thread changes hands until then;
-        without an open run, what is executed under the claim is meant."""
+        """The worker that holds the open run must end it, however often another worker claims the
+        thread until then. Without an open run, the cause applies to the claim's dispatch."""
         self.epoch = 0
 
     def view(self) -> Thread:
@@ -86,7 +86,7 @@ class ThreadHead:
 
 
 class Found(Protocol):
-    """What a commit may refer to besides its own thread."""
+    """The records that a commit may refer to besides its own thread."""
 
     def find_run(self, run_id: str) -> RunRecord | None:
         """Return a run of any thread."""
@@ -101,9 +101,9 @@ class Found(Protocol):
         ...
 
     def parents(self) -> Mapping[str, str | None]:
-        """The parent of each thread; a thread that is not in it does not exist."""
+        """Return the parent of each thread; a thread that is not a key does not exist."""
         ...
 
     def has_messages(self, thread_id: str, ids: Iterable[str]) -> bool:
-        """Whether the thread has a message of one of these ids."""
+        """Whether the thread has a message with one of these ids."""
         ...

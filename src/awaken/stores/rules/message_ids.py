@@ -1,4 +1,4 @@
-"""Which message ids have to be looked for before they are used."""
+"""Which message ids a store must look up before it accepts them."""
 
 from collections.abc import Iterable
 
@@ -11,13 +11,13 @@ _WRITTEN_BY_RUNS = (Role.ASSISTANT, Role.TOOL)
 def is_own_id(message: Message) -> bool:
     """Whether the runtime itself made the id, so that it cannot have been used before.
 
-    Answers and results are written by runs only, under fresh ids that begin with the time.
-    Whatever else comes could be sent twice. That no client chooses the id of an answer is checked
-    where clients send something: `runtime/admission/admission.py`, `check_chosen_ids`.
+    Only runs write answers and results, under fresh ids that begin with the time. A client can
+    send any other message twice. `check_chosen_ids` in `runtime/admission/admission.py` makes sure
+    that no client chooses the id of an answer.
     """
     return message.role in _WRITTEN_BY_RUNS and is_generated(message.id or "")
 
 
 def foreign_ids(messages: Iterable[Message]) -> list[str]:
-    """The ids that could have been used before."""
+    """Return the ids that may have been used before."""
     return [message.id or "" for message in messages if not is_own_id(message)]

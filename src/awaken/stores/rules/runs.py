@@ -1,4 +1,4 @@
-"""What a run record may say, and how it shows in its thread."""
+"""Which run records a commit may write, and how a run appears in its thread."""
 
 import msgspec
 
@@ -20,11 +20,11 @@ def checked_open_run(
     """Check a run record and return the thread's open run after it.
 
     Raises:
-        InvalidRecord: It belongs elsewhere, or its waiting state does not fit its status.
-        IllegalTransition: The run cannot make this move.
+        InvalidRecord: It belongs to another thread, or its waiting state contradicts its status.
+        IllegalTransition: The run cannot change its status like this.
         ThreadBusy: Another run of the thread has not ended.
-        CancelWanted: It ends otherwise, although its cancel was acknowledged.
-        UnknownThread: It is new, and its tenant does not own the thread.
+        CancelWanted: It ends in another way, although its cancel was acknowledged.
+        UnknownThread: The run is new, and its tenant does not own the thread.
     """
     if known is None:
         thread.shown.check_tenant(run.tenant_id)
@@ -34,7 +34,7 @@ def checked_open_run(
     elif known.status is not run.status:
         check_transition(RUN_TRANSITIONS, f"Run '{run.run_id}'", known.status, run.status)
     if (run.waiting is None) is (run.status is WAITING):
-        problem = f"its status is '{run.status}' and its waiting state does not fit"
+        problem = f"its status is '{run.status}' and its waiting state does not match"
         raise InvalidRecord(what=f"Run '{run.run_id}'", problem=problem)
     thread_id, open_run = thread.shown.id, thread.open_run
     if run.thread_id != thread_id or (known is not None and known.thread_id != thread_id):
@@ -57,13 +57,13 @@ def projected(
     run: RunRecord,
     known: RunRecord | None,
 ) -> Thread:
-    """Return the thread with the run in its pointers.
+    """Return the thread with its pointers updated for the run.
 
-    Only a run's first record can give the thread a parent: when the parent is deleted later,
-    the run goes on without it.
+    Only a run's first record can set the thread's parent: if the parent is deleted later, the
+    run continues without one.
 
     Raises:
-        InvalidRecord: The run's first record names a parent that cannot be.
+        InvalidRecord: The run's first record names an invalid parent.
     """
     latest = thread.latest_run
     if known is not None and known is latest and known.status is run.status:

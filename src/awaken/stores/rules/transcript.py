@@ -1,6 +1,6 @@
-"""The rule that keeps a transcript valid, checked on the change alone and never on the history.
+"""The rule that keeps a transcript valid. It looks at the change alone, never at the history.
 
-Given the calls that are open before a commit, it says which calls are open after it.
+From the calls that are open before a commit it derives the calls that are open after it.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ class CallChange(Record, frozen=True, kw_only=True):
     opened: OpenCalls
     """Calls that the messages ask for and do not answer."""
     answered: set[str]
-    """Calls that were open before and have their result now."""
+    """Calls that were open before the commit and have their result now."""
 
 
 NO_CHANGE = CallChange(opened={}, answered=set())
@@ -32,28 +32,28 @@ NO_CHANGE = CallChange(opened={}, answered=set())
 def checked_calls(
     thread_id: str, open_calls: OpenCalls, messages: tuple[Message, ...]
 ) -> CallChange:
-    """Follow the messages through the open calls.
+    """Work out which calls the messages open and answer.
 
     Raises:
-        InvalidTranscript: A result without an open call, or a message before the results.
+        InvalidTranscript: A result has no open call, or another message comes before a result.
     """
     opened: OpenCalls = {}
     answered: set[str] = set()
     for message in messages:
         if message.role is _TOOL:
-            _answer(thread_id, message, opened, open_calls, answered)
+            _take_result(thread_id, message, opened, open_calls, answered)
             continue
         if opened or len(answered) < len(open_calls):
             waiting = [*opened, *(call for call in open_calls if call not in answered)]
             raise _invalid(thread_id, f"a message follows calls without a result: {waiting}")
         if message.tool_calls:
-            opened = _asked(thread_id, message)
+            opened = _read_calls(thread_id, message)
     if not (opened or answered):
         return NO_CHANGE
     return CallChange(opened=opened, answered=answered)
 
 
-def _answer(
+def _take_result(
     thread_id: str,
     message: Message,
     opened: OpenCalls,
@@ -71,7 +71,7 @@ def _answer(
         raise _invalid(thread_id, f"a result for call '{call_id}', which is not open")
 
 
-def _asked(thread_id: str, message: Message) -> OpenCalls:
+def _read_calls(thread_id: str, message: Message) -> OpenCalls:
     calls = message.tool_calls or ()
     asked: OpenCalls = {call.id: () for call in calls}
     if message.role is not Role.ASSISTANT:
@@ -89,8 +89,8 @@ def open_after(
 ) -> OpenCalls:
     """Return the open calls after a commit, each with the tickets that it waits on.
 
-    A ticket covers its call only when it is of the open run and written while the call is open,
-    so an old ticket never covers a later call that has the same id.
+    A ticket covers its call only if it belongs to the open run and was written while the call was
+    open, so an old ticket never covers a later call with the same id.
     """
     calls = {call: held for call, held in open_calls.items() if call not in change.answered}
     calls.update(change.opened)
@@ -104,19 +104,19 @@ def open_after(
 
 
 def check_open_calls(thread_id: str, calls: OpenCalls, run: RunRecord | None) -> None:
-    """Refuse open calls that nobody works on; `run` is the open run after the commit.
+    """Check that a run works on the open calls; `run` is the open run after the commit.
 
     Raises:
-        InvalidTranscript: No run is at work, or it waits and a call has no ticket.
+        InvalidTranscript: No run works on the thread, or it waits and a call has no ticket.
     """
     if not calls:
         return
     if run is None or run.status is RunStatus.CREATED:
-        raise _invalid(thread_id, f"calls without a result and no run at work: {list(calls)}")
+        raise _invalid(thread_id, f"no run works on the calls without a result: {list(calls)}")
     if run.status is RunStatus.WAITING:
         bare = [call for call, held in calls.items() if not held]
         if bare:
-            raise _invalid(thread_id, f"run '{run.run_id}' waits, but no ticket for calls {bare}")
+            raise _invalid(thread_id, f"run '{run.run_id}' waits without a ticket for calls {bare}")
 
 
 def _invalid(thread_id: str, problem: str) -> InvalidTranscript:
