@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.resting import resting
+from tests.sqlite_dump import dump_sqlite
 
 from awaken import Agent, AgentRuntime
 from awaken.contracts.errors import PluginFailed
@@ -104,9 +104,9 @@ def test_no_secret_rests_in_input_that_is_queued(tmp_path: Path, action: str) ->
             first = await runtime.submit("a", f"my key is {KEY}", thread_id="t")
             # Without a name it is for the agent that the thread is with.
             await runtime.submit(None, f"again, {KEY}", thread_id="t", mode="steer")
-            assert KEY.encode() not in resting(path)
+            assert KEY.encode() not in dump_sqlite(path)
             await runtime.submit("open", f"mine is {KEY}", thread_id="u")
-            assert f"mine is {KEY}".encode() in resting(path)
+            assert f"mine is {KEY}".encode() in dump_sqlite(path)
         async with AgentRuntime(agents, store=url, mailbox=CONFIG) as runtime:
             result = await runtime.wait(first.run_id, timeout_ms=BOUND_S * 1000)
             assert isinstance(result.termination, Blocked) is (action == "block")

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.resting import resting
+from tests.sqlite_dump import dump_sqlite
 
 from awaken import (
     Agent,
@@ -96,8 +96,8 @@ def test_nothing_that_a_screen_hides_is_kept_shown_or_sent(tmp_path: Path) -> No
         assert SECRET not in repr(kept)
         assert SECRET not in repr(page)
         assert SECRET not in repr(model.requests)
-        assert SECRET.encode() not in resting(path)
-        assert b"Your key is" in resting(path)
+        assert SECRET.encode() not in dump_sqlite(path)
+        assert b"Your key is" in dump_sqlite(path)
         # A secret may be split over pieces of output: none of them is shown.
         assert not any(isinstance(it, ToolCallStreamDelta) for it in seen)
         assert kept[-1].message.text == "Your key is ***."

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampling import choose_size, sampled
 
 from awaken.contracts.events import (
     ActivityDelta,
@@ -278,7 +279,8 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@sampled
+@settings(max_examples=choose_size(60, 300), deadline=None)
 @given(_JSON, _JSON)
 def test_a_difference_turns_the_old_document_into_the_new_one(old: Any, new: Any) -> None:
     operations = difference(old, new)

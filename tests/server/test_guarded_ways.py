@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.resting import resting
+from tests.sqlite_dump import dump_sqlite
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
 from awaken.contracts.lifecycle import Blocked
@@ -108,7 +108,7 @@ def _readable(text: str) -> str:
 
 
 def kept(folder: Path) -> str:
-    return _readable(resting(folder / "store.db").decode("utf-8", "replace"))
+    return _readable(dump_sqlite(folder / "store.db").decode("utf-8", "replace"))
 
 
 def test_there_are_enough_ways() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.resting import resting
+from tests.sqlite_dump import dump_sqlite
 from typer.testing import CliRunner
 
 from awaken import Agent, AgentRuntime, ProviderSpec
@@ -88,7 +88,7 @@ def test_no_secret_reaches_any_sink(tmp_path: Path) -> None:
         root.setLevel(level)
     sinks.pour("logs", written.getvalue())
     # Whoever delivers notifications must know their token; nobody needs the others.
-    kept = resting(tmp_path / "store.db")
+    kept = dump_sqlite(tmp_path / "store.db")
     assert b"started_at" in kept, "records were not unpacked"
     sinks.pour("store file", kept.replace(WEBHOOK.encode(), b""))
     looked_at(sinks, tmp_path)
