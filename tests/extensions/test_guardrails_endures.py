@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 from tests.sqlite_dump import dump_sqlite
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.errors import PluginFailed
-from awaken.contracts.lifecycle import Blocked
-from awaken.contracts.runs.records import RunResult
+from awaken import Agent, AgentRuntime, Blocked, RunResult
+from awaken.errors import PluginFailed
 from awaken.extensions.guardrails import GuardrailsPlugin
 from awaken.extensions.guardrails.reviews import REVIEW
 from awaken.extensions.handoff import HandoffPlugin

@@ -14,14 +14,12 @@ from typing import Any
 import pytest
 from tests.sampling import choose_size, sampled
 
-from awaken import Agent, ToolContext, tool
+from awaken import Agent, Cancelled, NaturalEnd, RunFinish, RunStatus, ToolContext, tool
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.errors import AlreadyDecided
-from awaken.contracts.events import RunFinish
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
+from awaken.errors import AlreadyDecided
 from awaken.services.control import RunControl
 from awaken.testing import ScriptedModel, ToolCalls, simulate
+from awaken.tools import DecisionAction, ToolCallResume
 
 from .nodes import Node, TruthStore
 

@@ -8,21 +8,13 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, AgentSpec, Plugin, PluginRegistrar
+from awaken import Agent, AgentRuntime, AgentSpec, Blocked, Phase, Plugin, PluginRegistrar
 from awaken import tool as as_tool
 from awaken.bootstrap import plugins as bootstrap_plugins
-from awaken.contracts.errors import (
-    DuplicateRegistration,
-    InvalidPluginConfig,
-    InvalidSpec,
-    PluginFailed,
-)
-from awaken.contracts.lifecycle import Blocked
-from awaken.contracts.phases import Phase
-from awaken.contracts.plugins.plugin import BeforeInferenceContext, Block, ConfigSection, PluginHost
-from awaken.contracts.record import StrictRecord
-from awaken.contracts.tools.tool import Tool, ToolDescriptor
+from awaken.errors import DuplicateRegistration, InvalidPluginConfig, InvalidSpec, PluginFailed
+from awaken.plugins import BeforeInferenceContext, Block, ConfigSection, PluginHost, StrictRecord
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import Tool, ToolDescriptor
 
 
 @as_tool(effect="none")

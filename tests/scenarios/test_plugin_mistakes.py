@@ -7,10 +7,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import Agent, AgentRuntime, Phase, Plugin, PluginRegistrar, StateKey, ToolContext, tool
-from awaken.contracts.errors import InvalidSpec, RunFailed
-from awaken.contracts.lifecycle import Blocked
-from awaken.contracts.plugins.plugin import Deny
+from awaken import (
+    Agent,
+    AgentRuntime,
+    Blocked,
+    Phase,
+    Plugin,
+    PluginRegistrar,
+    RunFailed,
+    StateKey,
+    ToolContext,
+    tool,
+)
+from awaken.errors import InvalidSpec
+from awaken.plugins import Deny
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .worlds import simulated

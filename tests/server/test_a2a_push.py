@@ -19,13 +19,12 @@ from aiohttp import web
 from google.protobuf.json_format import MessageToDict
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.state.profile import ProfileEntry
 from awaken.outbound.guard import Outbound
 from awaken.protocols.a2a.configs import PENDING, PushPolicy, find_config, scope
 from awaken.protocols.a2a.delivery import Deliverer, _NotOurs
-from awaken.server.config import ServerConfig
-from awaken.testing import ScriptedModel
-from awaken.testing.scripted_model import ToolCalls, Turn
+from awaken.server import ServerConfig
+from awaken.stores import ProfileEntry
+from awaken.testing import ScriptedModel, ToolCalls, Turn
 
 from .a2a_world import (
     BINDINGS,

@@ -9,17 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken.backends.acp.config import AcpLimits
-from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
-from awaken.contracts.backends.errors import (
+from awaken import Stopped
+from awaken.backends import AcpLimits, BackendRunResult, BackendRunStatus
+from awaken.errors import (
     BackendExecutionFailed,
     RemoteMalformed,
     RemoteRefused,
     RemoteTooLarge,
     RemoteUnsupported,
 )
-from awaken.contracts.lifecycle import Stopped, StoppedReason
-from awaken.contracts.suspension.tickets import ToolCallResume
+from awaken.events import StoppedReason
+from awaken.tools import ToolCallResume
 
 from .acp_backend_world import (
     PROMPT_LIMITS,

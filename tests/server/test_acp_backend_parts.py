@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from awaken.backends.acp.backend import AcpBackendFactory
+from awaken import RemoteEndpoint
+from awaken.backends import (
+    AcpBackendFactory,
+    BackendCapabilities,
+    CancellationCapability,
+    ExecutionBackendFactory,
+)
 from awaken.backends.acp.permissions import (
     AskedCall,
     Option,
     PermissionRequest,
     outcome,
 )
-from awaken.contracts.backends.backend import (
-    BackendCapabilities,
-    CancellationCapability,
-    ExecutionBackendFactory,
-)
-from awaken.contracts.backends.errors import BackendExecutionFailed, InvalidBackendConfig
-from awaken.contracts.specs.agents import RemoteEndpoint
-from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
+from awaken.errors import BackendExecutionFailed, InvalidBackendConfig
+from awaken.tools import DecisionAction, ToolCallResume
 
 from .acp_backend_world import root, run
 

@@ -9,41 +9,47 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sampling import choose_size, sampled
 
-from awaken.contracts.events import (
-    ActivityDelta,
-    ActivitySnapshot,
+from awaken import (
     AgentEvent,
+    Cancelled,
     ErrorEvent,
-    InferenceComplete,
-    MessagesSnapshot,
-    ReasoningEncryptedValue,
+    Failed,
+    Message,
+    NaturalEnd,
+    ReasoningDelta,
     RunFinish,
     RunStart,
-    StateDelta,
-    StateSnapshot,
     StepEnd,
     StepStart,
     StreamReset,
-    ToolCallCancel,
+    Suspended,
+    SuspendTicket,
+    TextDelta,
+    ToolCallDelta,
     ToolCallDone,
     ToolCallReady,
+    ToolCallStart,
+    ToolResult,
+    user,
+)
+from awaken.events import (
+    ActivityDelta,
+    ActivitySnapshot,
+    InferenceComplete,
+    MessagesSnapshot,
+    ReasoningEncryptedValue,
+    StateDelta,
+    StateSnapshot,
+    Termination,
+    ToolCallCancel,
     ToolCallResumed,
     ToolCallStreamDelta,
 )
-from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, Suspended, Termination
-from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.messages.message import Message, Role, Visibility, user
-from awaken.contracts.models.inference import TokenUsage
-from awaken.contracts.suspension.tickets import (
-    PendingToolCall,
-    ResumeMode,
-    SuspendTicket,
-    Suspension,
-    ToolCallOutcome,
-)
-from awaken.contracts.tool_results import ToolResult
+from awaken.messages import Role, Visibility
+from awaken.models import TokenUsage
 from awaken.protocols.ag_ui.encoder import AgUiEncoder
 from awaken.protocols.ag_ui.patch import difference, is_patch
+from awaken.tools import PendingToolCall, ResumeMode, Suspension, ToolCallOutcome
 
 from .ag_ui_oracle import Client, check_form, patched
 from .serving import Frame

@@ -10,12 +10,10 @@ import msgspec
 import pytest
 from tests.sqlite_dump import dump_sqlite
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.lifecycle import Blocked
-from awaken.contracts.suspension.tickets import ResumeMode, ToolCallResume
+from awaken import Agent, AgentRuntime, Blocked, MailboxConfig, ToolContext, tool
 from awaken.extensions.guardrails import GuardrailsPlugin
-from awaken.mailbox.config import MailboxConfig
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import ResumeMode, ToolCallResume
 
 from .guarded_ways import WAYS, World
 

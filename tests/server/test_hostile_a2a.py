@@ -18,12 +18,20 @@ import aiohttp
 import msgspec
 import pytest
 
-from awaken import Agent, AgentRuntime
+from awaken import (
+    Agent,
+    AgentEvent,
+    AgentRuntime,
+    Cancelled,
+    Failed,
+    NaturalEnd,
+    RemoteEndpoint,
+    RunFinish,
+    Stopped,
+    Suspended,
+)
 from awaken.backends.a2a import client, errand, sending, stopping, watching
-from awaken.contracts.events import AgentEvent, RunFinish
-from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, Stopped, Suspended
-from awaken.contracts.messages.message import Role
-from awaken.contracts.specs.agents import RemoteEndpoint
+from awaken.messages import Role
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .a2a_peers import task

@@ -9,14 +9,12 @@ from typing import Any
 import openai
 import pytest
 
-from awaken.contracts.messages.content import Base64Source, Document, Image, Text, UrlSource
-from awaken.contracts.messages.message import Role
-from awaken.contracts.models.errors import ModelError
-from awaken.contracts.models.inference import Effort, InferenceOverride
-from awaken.contracts.secrets import RedactedString
-from awaken.server.config import ServerConfig, TokenSpec
+from awaken import Access, RedactedString
+from awaken.errors import ModelError
+from awaken.messages import Base64Source, Document, Image, Role, Text, UrlSource
+from awaken.models import Effort, InferenceOverride
+from awaken.server import ServerConfig, TokenSpec
 from awaken.testing import Chunks, ScriptedModel, ToolCalls, Turn
-from awaken.transport.routes import Access
 
 from .openai_world import (
     FRONT,

@@ -12,10 +12,10 @@ import pytest
 from tests.extensions.telemetry_world import Telemetry
 from tests.sqlite_dump import dump_sqlite
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.tools.tool import ToolDescriptor, ToolEffect, ToolError
+from awaken import Agent, AgentRuntime, ToolContext, ToolError, tool
 from awaken.redaction import describe_error, loggable_error
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import ToolDescriptor, ToolEffect
 
 from .in_process import Request
 

@@ -15,18 +15,16 @@ import pytest
 from tests.sqlite_dump import dump_sqlite
 from typer.testing import CliRunner
 
-from awaken import Agent, AgentRuntime, ProviderSpec
+from awaken import Access, Agent, AgentRuntime, InvalidInput, ProviderSpec, RedactedString
 from awaken.bootstrap.serving import premises_of
 from awaken.cli.main import app as command_line
-from awaken.contracts.errors import InvalidInput, StoreUnavailable
-from awaken.contracts.secrets import RedactedString
-from awaken.server.addresses import UnsafeExposure, check_exposure
-from awaken.server.app import ServerApp
-from awaken.server.config import JwtConfig, RateLimit, ServerConfig, ServerLimits, TokenSpec
+from awaken.errors import StoreUnavailable, UnsafeExposure
+from awaken.server import JwtConfig, RateLimit, ServerApp, ServerConfig, ServerLimits, TokenSpec
+from awaken.server.addresses import check_exposure
 from awaken.server.environment import with_environment
 from awaken.testing import FakeModelServer, HttpAnswer
 from awaken.transport.asgi import Reply
-from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
+from awaken.transport.routes import ApiRoute, RouteCall, WireProtocol
 
 from .in_process import EVERYTHING, Request, ask
 

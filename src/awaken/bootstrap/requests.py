@@ -78,7 +78,7 @@ _IDS = (
     "user_id",
 )
 _DESCRIPTORS = "pass ToolDescriptor(id=…, parameters=…); the agent's own tools go into Agent(tools)"
-_MESSAGES = "make one with awaken.contracts.messages.user(text)"
+_MESSAGES = "make one with awaken.user(text)"
 
 
 def run_request(

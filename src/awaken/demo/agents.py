@@ -10,15 +10,20 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from awaken.authoring.agents import Agent
-from awaken.authoring.frontend import FrontEndTool
-from awaken.authoring.functions import tool
-from awaken.contracts.models.inference import ContextWindowPolicy, Effort
-from awaken.contracts.specs.agents import StopOnTool, TokenBudget
-from awaken.contracts.state.keys import StateKey, StateScope
-from awaken.contracts.suspension.tickets import ResumeMode, SuspendTicket
-from awaken.contracts.tools.context import ToolContext
-from awaken.contracts.tools.tool import ToolDescriptor, ToolError
+from awaken import (
+    Agent,
+    ContextWindowPolicy,
+    StateKey,
+    StopOnTool,
+    SuspendTicket,
+    TokenBudget,
+    ToolContext,
+    ToolError,
+    tool,
+)
+from awaken.models import Effort
+from awaken.plugins import StateScope
+from awaken.tools import FrontEndTool, ResumeMode, ToolDescriptor
 
 from .extensions import extended_agents, mcp_plugins, remote_agents
 from .settings import demo_settings

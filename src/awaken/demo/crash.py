@@ -12,20 +12,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from awaken.authoring.agents import Agent
-from awaken.authoring.functions import tool
-from awaken.bootstrap.agent_runtime import AgentRuntime
+from awaken import (
+    Agent,
+    AgentRuntime,
+    Clock,
+    MailboxConfig,
+    NaturalEnd,
+    RunRequest,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStart,
+    tool,
+    user,
+)
 from awaken.bootstrap.operator import Operator
-from awaken.contracts.clock import Clock
-from awaken.contracts.lifecycle import NaturalEnd
-from awaken.contracts.messages.deltas import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.messages.message import Role, user
-from awaken.contracts.models.inference import InferenceRequest, ModelEvent, Stop, StopReason
-from awaken.contracts.record import Record
-from awaken.contracts.runs.records import RunRecord, RunRequest
-from awaken.contracts.storage.store import Store
-from awaken.mailbox.config import MailboxConfig
+from awaken.messages import Role
+from awaken.models import InferenceRequest, ModelEvent, Stop, StopReason
+from awaken.plugins import Record
 from awaken.runtime.primitives.system import SystemClock
+from awaken.stores import RunRecord, Store
 
 CONFIG = MailboxConfig(lease_ms=1_500, renew_ms=500, sweep_ms=300, poll_ms=100, drain_ms=0)
 EFFECTS, STORE = "effects.txt", "awaken.db"

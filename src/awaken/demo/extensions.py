@@ -3,20 +3,27 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from awaken.authoring.functions import tool
-from awaken.contracts.phases import Phase
-from awaken.contracts.plugins.plugin import PhaseContext, Plugin, PluginRegistrar
-from awaken.contracts.specs.agents import RemoteEndpoint
-from awaken.contracts.specs.skills import Skill, SkillArgument
-from awaken.contracts.state.keys import MergeStrategy, StateCommand, StateKey
-from awaken.contracts.state.profile import ProfileKey, agent_type_scope
-from awaken.contracts.tools.context import ToolContext
+from awaken import (
+    Phase,
+    Plugin,
+    PluginRegistrar,
+    RemoteEndpoint,
+    StateCommand,
+    StateKey,
+    ToolContext,
+    tool,
+)
 from awaken.extensions.deferred_tools import DeferredToolsPlugin
-from awaken.extensions.generative_ui import GenerativeUiPlugin, json_render_rules, openui_rules
-from awaken.extensions.generative_ui.config import OpenUiConfig
+from awaken.extensions.generative_ui import (
+    GenerativeUiPlugin,
+    OpenUiConfig,
+    json_render_rules,
+    openui_rules,
+)
 from awaken.extensions.mcp import McpPlugin, McpServer, Stdio
 from awaken.extensions.permission import PermissionPlugin
-from awaken.extensions.skills import SkillsPlugin, StaticSkills
+from awaken.extensions.skills import Skill, SkillArgument, SkillsPlugin, StaticSkills
+from awaken.plugins import MergeStrategy, PhaseContext, ProfileKey, agent_type_scope
 
 from .settings import DemoSettings
 

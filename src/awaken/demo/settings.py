@@ -12,12 +12,10 @@ from collections.abc import Mapping
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from awaken import InvalidInput, ProviderSpec, RedactedString
 from awaken.bootstrap.known_providers import KNOWN_PROVIDERS
-from awaken.contracts.errors import InvalidInput
-from awaken.contracts.models.inference import Effort
-from awaken.contracts.models.model_specs import ProviderSpec
-from awaken.contracts.record import Record
-from awaken.contracts.secrets import RedactedString
+from awaken.models import Effort
+from awaken.plugins import Record
 
 T = TypeVar("T")
 

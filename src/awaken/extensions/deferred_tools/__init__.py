@@ -4,6 +4,12 @@ Belongs here: which of an agent's tools stand in its requests. `DeferredToolsPlu
 others out of them, lists their ids, and offers `ToolSearch`, by which a model loads what it wants.
 """
 
+from .config import DeferredToolsConfig, DiscountedBeta, LoadRule
 from .plugin import DeferredToolsPlugin
 
-__all__ = ["DeferredToolsPlugin"]
+__all__ = [
+    "DeferredToolsConfig",
+    "DeferredToolsPlugin",
+    "DiscountedBeta",
+    "LoadRule",
+]

@@ -6,7 +6,19 @@ a model has for them. Does not: drawing anything; that is the client's part.
 `GenerativeUiPlugin` offers the tools that an agent's section `generative_ui` asks for.
 """
 
+from .config import GenerativeUiConfig, JsonRenderConfig, OpenUiConfig
+from .json_patch import PatchRefused
+from .openui_syntax import SyntaxRefused
 from .plugin import GenerativeUiPlugin
 from .prompts import json_render_rules, openui_rules
 
-__all__ = ["GenerativeUiPlugin", "json_render_rules", "openui_rules"]
+__all__ = [
+    "GenerativeUiConfig",
+    "GenerativeUiPlugin",
+    "JsonRenderConfig",
+    "OpenUiConfig",
+    "PatchRefused",
+    "SyntaxRefused",
+    "json_render_rules",
+    "openui_rules",
+]

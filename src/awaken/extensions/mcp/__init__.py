@@ -7,6 +7,14 @@ not: the protocol itself, which is the SDK's (extra `mcp`, loaded when a server 
 from awaken.outbound.credentials import ClientCredentials, Login
 
 from .config import Http, InProcess, McpConfig, McpLimits, McpServer, Restart, Root, Stdio
+from .errors import (
+    QuestionLost,
+    QuestionRefused,
+    ServerFailed,
+    ServerUnavailable,
+    ToolDrifted,
+    ToolRemoved,
+)
 from .plugin import McpPlugin
 from .status import Drift, McpToolStatus, ServerState, ServerStatus
 
@@ -21,9 +29,15 @@ __all__ = [
     "McpPlugin",
     "McpServer",
     "McpToolStatus",
+    "QuestionLost",
+    "QuestionRefused",
     "Restart",
     "Root",
+    "ServerFailed",
     "ServerState",
     "ServerStatus",
+    "ServerUnavailable",
     "Stdio",
-]  # fmt: skip
+    "ToolDrifted",
+    "ToolRemoved",
+]

@@ -5,7 +5,20 @@ gate that asks it, and what people have answered before. `PermissionPlugin` puts
 `policy` compares rule sets over calls of the past.
 """
 
+from awaken.patterns import PatternCall, PatternIndex, ToolPattern, call_of, parse_pattern
+
 from .config import SECTION, OnDeny, PermissionConfig, RuleConfig
 from .plugin import PermissionPlugin
 
-__all__ = ["SECTION", "OnDeny", "PermissionConfig", "PermissionPlugin", "RuleConfig"]
+__all__ = [
+    "SECTION",
+    "OnDeny",
+    "PatternCall",
+    "PatternIndex",
+    "PermissionConfig",
+    "PermissionPlugin",
+    "RuleConfig",
+    "ToolPattern",
+    "call_of",
+    "parse_pattern",
+]

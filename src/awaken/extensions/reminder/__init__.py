@@ -4,7 +4,14 @@
 which words. Does not: where they stand in a request and how often, which the loop decides.
 """
 
-from .config import ReminderMessage, ReminderRule
+from .config import FieldMatch, OutputMatch, ReminderConfig, ReminderMessage, ReminderRule
 from .plugin import ReminderPlugin
 
-__all__ = ["ReminderMessage", "ReminderPlugin", "ReminderRule"]
+__all__ = [
+    "FieldMatch",
+    "OutputMatch",
+    "ReminderConfig",
+    "ReminderMessage",
+    "ReminderPlugin",
+    "ReminderRule",
+]

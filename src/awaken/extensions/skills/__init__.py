@@ -6,8 +6,23 @@ running their scripts. Does not: who may call a tool, and sources that speak a p
 implement `contracts.skills.SkillSource`.
 """
 
+from awaken.contracts.specs.skills import Skill, SkillArgument, SkillContext, SkillSource
+
 from .config import ScriptsConfig, SkillsConfig
 from .given import StaticSkills
 from .plugin import SkillsPlugin
+from .problems import DocumentError, InvalidSkill, SkillProblem
 
-__all__ = ["ScriptsConfig", "SkillsConfig", "SkillsPlugin", "StaticSkills"]
+__all__ = [
+    "DocumentError",
+    "InvalidSkill",
+    "ScriptsConfig",
+    "Skill",
+    "SkillArgument",
+    "SkillContext",
+    "SkillProblem",
+    "SkillSource",
+    "SkillsConfig",
+    "SkillsPlugin",
+    "StaticSkills",
+]
