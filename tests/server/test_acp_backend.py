@@ -13,7 +13,7 @@ from awaken.backends.acp.backend import AcpBackendFactory
 from awaken.contracts.backend_results import BackendRunStatus
 from awaken.contracts.backends.errors import BackendExecutionFailed, RemoteUnsupported
 from awaken.contracts.backends.requests import BackendAbortRequest
-from awaken.contracts.errors import UsageError
+from awaken.contracts.errors import Misuse, UsageError
 from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd
 from awaken.contracts.messages.content import Base64Source, Document, Image, UrlSource, Video
 from awaken.contracts.messages.message import assistant, user
@@ -201,7 +201,7 @@ def test_without_anybody_to_decide_the_answer_is_no(tmp_path: Path) -> None:
 def test_a_question_that_cannot_be_asked_ends_the_run(tmp_path: Path, is_late: bool) -> None:
     async def scenario() -> None:
         sink = Sink()
-        decider = Decider(UsageError("the ticket was closed"), after=sink if is_late else None)
+        decider = Decider(Misuse("the ticket was closed"), after=sink if is_late else None)
         with pytest.raises(UsageError, match="closed"):
             await backend_of(tmp_path, "raw", "waiting").execute_root(
                 root("go", sink, decisions=decider)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from awaken.contracts.errors import RunError
+from awaken.contracts.errors import RunError, field
 from awaken.contracts.record import Record
 
 from .agents import AgentSpec
@@ -60,9 +60,11 @@ class Skill(Record, frozen=True, kw_only=True):
 
 
 class SkillUnavailable(RunError):
-    """A source cannot render a skill now; the text says why and is told to the model."""
+    """A source cannot render a skill now; the model reads the message."""
 
     code = "skill_unavailable"
+    template = "{message}"
+    message: str = field(kw_only=False)
 
 
 @runtime_checkable

@@ -12,7 +12,7 @@ import weakref
 import msgspec
 
 from awaken.authoring.frontend import FrontEndTool
-from awaken.contracts.errors import AwakenError, UsageError
+from awaken.contracts.errors import AwakenError, Misuse
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.messages.content import encodable
 from awaken.contracts.messages.message import ToolCall
@@ -107,7 +107,7 @@ class _Channel:
         if self._sub_runs is None:
             if self._run.children is None or attempt is None:
                 message = "The call is over; it can set nothing going any more."
-                raise UsageError(message)
+                raise Misuse(message)
             key = key_of(self._run, attempt.call)
             self._sub_runs = self._run.children.below(self._run, attempt.call.id, key)
         return self._sub_runs
