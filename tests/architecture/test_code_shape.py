@@ -61,7 +61,8 @@ def test_classes_stay_narrow() -> None:
         for node in nodes(path):
             if isinstance(node, ast.ClassDef):
                 methods = [part for part in node.body if isinstance(part, Function)]
-                public = [method for method in methods if not method.name.startswith("_")]
+                # The overloads of a method are one method.
+                public = {method.name for method in methods if not method.name.startswith("_")}
                 key = f"{relative(path)}::{node.name}"
                 if len(public) > DEBT.get(key, PUBLIC_METHODS_MAX):
                     yield f"{key}: {len(public)} public methods"

@@ -1,4 +1,7 @@
-"""The type checker refuses wrong fields of errors; one run of it over one generated file."""
+"""The type checker refuses wrong fields of errors, and hooks that take another phase's context.
+
+It runs once, over one generated file.
+"""
 
 import re
 import subprocess
@@ -10,6 +13,8 @@ import pytest
 from tests.error_classes import load_error_classes
 
 from awaken.contracts.errors import AwakenError
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import plugin
 
 ROOT = Path(__file__).parents[2]
 _REPORTED = re.compile(r":(\d+): error:")
@@ -71,6 +76,39 @@ def write_error_calls(source: Source, kind: type[AwakenError]) -> None:
         source.write_wrong(f"{name}({rest}{', ' if rest else ''}{missing[::-1]}_='x')")
 
 
+def write_hook_calls(source: Source) -> None:
+    """Register, for every phase, a hook and an observer of every context."""
+    source.write(
+        "from awaken.contracts.phases import Phase",
+        "from awaken.contracts.plugins import plugin",
+        "from awaken.contracts.state.keys import StateCommand",
+    )
+    taken = (plugin.PhaseContext, plugin.ToolPhaseContext, *plugin.PHASE_CONTEXTS.values())
+    for kind in taken:
+        name = kind.__name__
+        for verb, answer in (
+            ("hook", "StateCommand"),
+            ("observe", "None"),
+            ("gate", "plugin.Allow"),
+        ):
+            source.write(
+                f"async def {verb}_{name}(context: plugin.{name}) -> {answer}:",
+                "    raise NotImplementedError",
+            )
+    source.write("def register(registrar: plugin.PluginRegistrar, phase: Phase) -> None:")
+    for kind in taken:
+        name = kind.__name__
+        for phase, given in plugin.PHASE_CONTEXTS.items():
+            write = source.write if issubclass(given, kind) else source.write_wrong
+            if phase is Phase.TOOL_GATE:
+                write(f"    registrar.gate(gate_{name})")
+                continue
+            write(f"    registrar.hook(Phase.{phase.name}, hook_{name})")
+            write(f"    registrar.observer(Phase.{phase.name}, observe_{name})")
+        write = source.write if kind is plugin.PhaseContext else source.write_wrong
+        write(f"    registrar.hook(phase, hook_{name})")
+
+
 @pytest.fixture(scope="module")
 def verdict(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], set[str]]:
     source = Source()
@@ -78,6 +116,7 @@ def verdict(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], set[str
     source.write(*sorted({f"import {kind.__module__}" for kind in classes}))
     for kind in classes:
         write_error_calls(source, kind)
+    write_hook_calls(source)
     return source.check(tmp_path_factory.mktemp("typed"))
 
 
