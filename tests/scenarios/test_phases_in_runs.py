@@ -18,11 +18,12 @@ from awaken.contracts.models.errors import RateLimited
 from awaken.contracts.models.inference import InferenceFailure, InferenceOverride, StreamResult
 from awaken.contracts.plugins.loop_state import (
     ADD_CONTEXT_MESSAGE,
-    EXCLUDE_TOOL,
     RUN_LIFECYCLE,
     SET_INFERENCE_OVERRIDE,
     TOOL_CALL_STATES,
+    TOOL_FILTER,
     End,
+    ToolFilter,
 )
 from awaken.contracts.plugins.plugin import (
     AfterInferenceContext,
@@ -250,7 +251,9 @@ def test_step_overrides_merge_last_wins_and_hold_for_one_step() -> None:
             return None
         override = InferenceOverride(temperature=0.9)
         return (
-            StateCommand().schedule(SET_INFERENCE_OVERRIDE, override).schedule(EXCLUDE_TOOL, "ask")
+            StateCommand()
+            .schedule(SET_INFERENCE_OVERRIDE, override)
+            .update(TOOL_FILTER, ToolFilter(excluded=("ask",)))
         )
 
     plugins = [

@@ -18,7 +18,7 @@ from awaken.contracts.models.inference import (
     TokenUsage,
 )
 from awaken.contracts.models.stream_recovery import TRUNCATED_PROMPT
-from awaken.contracts.plugins.loop_state import ADD_CONTEXT_MESSAGE, EXCLUDE_TOOL
+from awaken.contracts.plugins.loop_state import ADD_CONTEXT_MESSAGE, TOOL_FILTER, ToolFilter
 from awaken.contracts.plugins.plugin import PhaseContext
 from awaken.testing.scripted_model import Chunks, Entry, ToolCalls, Turn
 
@@ -108,7 +108,7 @@ def test_the_continuation_carries_the_part_and_a_hidden_prompt_and_nothing_is_lo
             StateCommand()
             .schedule(ADD_CONTEXT_MESSAGE, system_context("rule", "Rule."))
             .schedule(ADD_CONTEXT_MESSAGE, suffix_context("end", "Suffix."))
-            .schedule(EXCLUDE_TOOL, "hidden")
+            .update(TOOL_FILTER, ToolFilter(excluded=("hidden",)))
         )
 
     @tool(effect="none", id="hidden")
