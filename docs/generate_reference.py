@@ -445,7 +445,7 @@ KEY_MEANINGS: dict[str, str] = {
     "FAILED_ACTIONS": "Scheduled actions that failed.",
     "CONTEXT_THROTTLE": "When a context message was last injected.",
     "CONTEXT_MESSAGES": "Context messages for the coming request, and those that stay.",
-    "TOOL_FILTER": "What this step's hooks said about tools.",
+    "TOOL_FILTER": "Hides tools from the coming request: `excluded`, or all but `include_only`.",
     "STEP_OVERRIDE": "Inference parameters for this step.",
     "STOP_STATS": "What stop conditions look at.",
     "CONTEXT_STATE": "What is not sent of a thread's history, and the summary in its place.",
@@ -459,8 +459,6 @@ KEY_MEANINGS: dict[str, str] = {
 ACTION_MEANINGS: dict[str, str] = {
     "ADD_CONTEXT_MESSAGE": "Put a message into the coming request, not into the transcript.",
     "SET_INFERENCE_OVERRIDE": "Change inference parameters for this step.",
-    "EXCLUDE_TOOL": "Do not offer a tool in this step. Exclusion wins.",
-    "INCLUDE_ONLY_TOOLS": "Offer only these tools in this step. Several lists add up.",
 }
 
 VARIABLES: dict[str, str] = {

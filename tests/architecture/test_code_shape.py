@@ -11,9 +11,7 @@ FUNCTION_LINES_MAX = 70
 PARAMETERS_MAX = 8
 PUBLIC_METHODS_MAX = 20
 FORBIDDEN_STEMS = {"utils", "util", "helpers", "common", "misc", "base", "core", "manager"}
-DEBT: dict[str, int] = {
-    "awaken/contracts/errors.py": 700
-}  # "path" or "path::name" -> its current size; never raise a number
+DEBT: dict[str, int] = {}  # "path" or "path::name" -> its current size; never raise a number
 
 FILES = sorted(SRC.rglob("*.py"))
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -65,7 +63,8 @@ def test_classes_stay_narrow() -> None:
         for node in nodes(path):
             if isinstance(node, ast.ClassDef):
                 methods = [part for part in node.body if isinstance(part, Function)]
-                public = [method for method in methods if not method.name.startswith("_")]
+                # The overloads of a method are one method.
+                public = {method.name for method in methods if not method.name.startswith("_")}
                 key = f"{relative(path)}::{node.name}"
                 if len(public) > DEBT.get(key, PUBLIC_METHODS_MAX):
                     yield f"{key}: {len(public)} public methods"

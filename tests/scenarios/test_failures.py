@@ -81,7 +81,7 @@ async def _raised(script: list[Entry]) -> RunFailed:
         (ModelNotFound("x"), "model_not_found"),
         (ContentFiltered("x"), "content_filtered"),
         (AllModelsUnavailable("x"), "all_models_unavailable"),
-        (ScriptExhausted(3), "script_exhausted"),
+        (ScriptExhausted.after(3), "script_exhausted"),
         (ValueError("x"), "provider_broken"),
         (TimeoutError("x"), "model_timeout"),
         (ConnectionResetError("x"), "transport_failed"),

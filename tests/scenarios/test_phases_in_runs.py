@@ -29,7 +29,6 @@ from awaken.messages import (
 from awaken.models import InferenceFailure, InferenceOverride, StreamResult
 from awaken.plugins import (
     ADD_CONTEXT_MESSAGE,
-    EXCLUDE_TOOL,
     RUN_LIFECYCLE,
     SET_INFERENCE_OVERRIDE,
     TOOL_CALL_STATES,
@@ -259,7 +258,9 @@ def test_step_overrides_merge_last_wins_and_hold_for_one_step() -> None:
             return None
         override = InferenceOverride(temperature=0.9)
         return (
-            StateCommand().schedule(SET_INFERENCE_OVERRIDE, override).schedule(EXCLUDE_TOOL, "ask")
+            StateCommand()
+            .schedule(SET_INFERENCE_OVERRIDE, override)
+            .update(TOOL_FILTER, ToolFilter(excluded=("ask",)))
         )
 
     plugins = [

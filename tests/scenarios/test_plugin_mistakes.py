@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
+from unittest.mock import AsyncMock
 
 import msgspec
 import pytest
@@ -19,8 +21,11 @@ from awaken import (
     ToolContext,
     tool,
 )
+from awaken.contracts.plugins import plugin
+from awaken.contracts.plugins.plugin import RunStartContext, StepStartContext, ToolPhaseContext
 from awaken.errors import InvalidSpec
-from awaken.plugins import Deny
+from awaken.plugins import Deny, PhaseContext
+from awaken.runtime.plugins.registrar import Registrations
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .worlds import simulated
@@ -90,6 +95,85 @@ def test_a_policy_that_does_not_answer_allows_nothing(answer: Any) -> None:
 def test_a_phase_that_does_not_exist_is_refused_at_registration(kind: str, phase: Any) -> None:
     with pytest.raises(InvalidSpec, match="Plugin 'p'"):
         run_with(lambda registrar: getattr(registrar, kind)(phase, answering(None)))
+
+
+async def at_step_start(_context: StepStartContext) -> None:
+    """A hook of one phase."""
+
+
+async def at_step_start_as_text(_context: "plugin.StepStartContext") -> None:
+    """The same with an annotation that is not evaluated."""
+
+
+class AtStepStart:
+    """The same as an object, as a method, and as a method of a class."""
+
+    async def __call__(self, _context: StepStartContext) -> None: ...
+
+    async def look(self, _context: StepStartContext) -> None: ...
+
+    @staticmethod
+    async def look_statically(_context: StepStartContext) -> None: ...
+
+    @classmethod
+    async def look_as_class(cls, _context: StepStartContext) -> None: ...
+
+
+STEP_START_HOOKS = [
+    at_step_start,
+    at_step_start_as_text,
+    AtStepStart(),
+    AtStepStart().look,
+    AtStepStart.look_statically,
+    AtStepStart.look_as_class,
+]
+
+
+@pytest.mark.parametrize("hook", STEP_START_HOOKS)
+def test_a_hook_that_takes_the_context_of_another_phase_is_refused(hook: Any) -> None:
+    declared = Registrations("p")
+    for phase in set(Phase) - {Phase.STEP_START, Phase.TOOL_GATE}:
+        for declare in (declared.hook, declared.observer):
+            with pytest.raises(InvalidSpec, match=f"StepStartContext, and {phase} gives a"):
+                declare(phase, hook)
+    with pytest.raises(InvalidSpec, match="and tool_gate gives a ToolGateContext"):
+        declared.gate(hook)
+    assert not declared.hooks
+    assert not declared.observers
+    assert not declared.gates
+
+
+async def of_any(_context: PhaseContext) -> None: ...
+
+
+async def of_calls(_context: ToolPhaseContext) -> None: ...
+
+
+async def of_two(_context: RunStartContext | StepStartContext) -> None: ...
+
+
+async def of_numbers(_context: int) -> None: ...
+
+
+async def of_rest(*_context: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("phase", "hook"),
+    [
+        *((Phase.STEP_START, hook) for hook in STEP_START_HOOKS),
+        *((phase, of_any) for phase in Phase if phase is not Phase.TOOL_GATE),
+        (Phase.AFTER_TOOL_EXECUTE, of_calls),
+        (Phase.STEP_START, of_two),
+        # What no annotation says is not judged.
+        *((Phase.RUN_END, hook) for hook in (of_numbers, of_rest, partial(of_any), AsyncMock())),
+    ],
+)
+def test_a_hook_that_takes_what_its_phase_gives_is_registered(phase: Phase, hook: Any) -> None:
+    declared = Registrations("p")
+    declared.hook(phase, hook)
+    declared.observer(phase, hook)
+    assert declared.hooks == declared.observers == [(phase, hook)]
 
 
 def test_a_phase_may_be_named_by_its_text() -> None:

@@ -20,7 +20,7 @@ from awaken.errors import RateLimited
 from awaken.events import InferenceComplete, ToolCallCancel
 from awaken.messages import Role, Visibility, suffix_context, system_context
 from awaken.models import InferenceOverride, StopReason, TokenUsage
-from awaken.plugins import ADD_CONTEXT_MESSAGE, EXCLUDE_TOOL, PhaseContext
+from awaken.plugins import ADD_CONTEXT_MESSAGE, TOOL_FILTER, PhaseContext, ToolFilter
 from awaken.testing import Chunks, Entry, ToolCalls, Turn
 
 from .worlds import Hooks, play
@@ -109,7 +109,7 @@ def test_the_continuation_carries_the_part_and_a_hidden_prompt_and_nothing_is_lo
             StateCommand()
             .schedule(ADD_CONTEXT_MESSAGE, system_context("rule", "Rule."))
             .schedule(ADD_CONTEXT_MESSAGE, suffix_context("end", "Suffix."))
-            .schedule(EXCLUDE_TOOL, "hidden")
+            .update(TOOL_FILTER, ToolFilter(excluded=("hidden",)))
         )
 
     @tool(effect="none", id="hidden")

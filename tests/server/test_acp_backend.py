@@ -11,7 +11,7 @@ import pytest
 
 from awaken import Cancelled, Failed, NaturalEnd, RemoteEndpoint, UsageError, user
 from awaken.backends import AcpBackendFactory, BackendAbortRequest, BackendRunStatus
-from awaken.errors import BackendExecutionFailed, RemoteUnsupported
+from awaken.errors import BackendExecutionFailed, Misuse, RemoteUnsupported
 from awaken.messages import Base64Source, Document, Image, UrlSource, Video, assistant
 from awaken.tools import DecisionAction, ResumeMode, ToolCallResume
 
@@ -196,7 +196,7 @@ def test_without_anybody_to_decide_the_answer_is_no(tmp_path: Path) -> None:
 def test_a_question_that_cannot_be_asked_ends_the_run(tmp_path: Path, is_late: bool) -> None:
     async def scenario() -> None:
         sink = Sink()
-        decider = Decider(UsageError("the ticket was closed"), after=sink if is_late else None)
+        decider = Decider(Misuse("the ticket was closed"), after=sink if is_late else None)
         with pytest.raises(UsageError, match="closed"):
             await backend_of(tmp_path, "raw", "waiting").execute_root(
                 root("go", sink, decisions=decider)

@@ -101,8 +101,8 @@ MUTANTS = (
         edits=(
             (
                 "stores/rules/claims.py",
-                "    if not is_cancelled and not is_function and _is_wanted(head, run):\n",
-                "    if not is_cancelled and is_function and _is_wanted(head, run):\n",
+                "not is_cancelled and not is_function and _is_wanted(head, run):\n",
+                "not is_cancelled and is_function and _is_wanted(head, run):\n",
             ),
         ),
     ),

@@ -169,7 +169,7 @@ def _build_output(agent: Agent) -> OutputType | None:
     try:
         return None if agent.output_type is None else OutputType(agent.output_type)
     except InvalidSpec as error:
-        _refuse(agent, "output_type", str(error.fields["problem"]), error)
+        _refuse(agent, "output_type", error.problem, error)
 
 
 def _read_list(agent: Agent, name: str) -> Sequence[Any]:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from awaken.authoring.agents import Agent
 from awaken.bootstrap.agent_runtime import AgentRuntime
-from awaken.contracts.errors import InvalidInput
+from awaken.contracts.errors import InvalidInput, RefusedInput
 
 from .printing import plain
 
@@ -31,12 +31,10 @@ _OURS = (os.path.dirname(__file__), os.path.dirname(importlib.__file__), "<froze
 _MAKE = "assign an awaken.Agent or AgentRuntime to a name in it, or name a function"
 
 
-class AppFailed(InvalidInput):
+class AppFailed(RefusedInput):
     """What a person wrote raised while it was loaded; `trace` begins in their code."""
 
-    def __init__(self, message: str, trace: str) -> None:
-        super().__init__(message)
-        self.trace = trace
+    trace: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +106,11 @@ def _is_file(source: str) -> bool:
 
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
-        message = f"'{path}' is not a file; name an app as {FORMS}."
-        raise InvalidInput(message)
+        problem = f"'{path}' is not a file; name an app as {FORMS}."
+        raise RefusedInput(what="app", problem=problem)
     if path.suffix != ".py":
-        message = f"'{path}' is no Python file; its name must end with .py."
-        raise InvalidInput(message)
+        problem = f"'{path}' is no Python file; its name must end with .py."
+        raise RefusedInput(what="app", problem=problem)
     file = path.resolve()
     folder, parts = file.parent, [file.stem]
     while (folder / "__init__.py").is_file() and folder.name.isidentifier():
@@ -178,8 +176,8 @@ def _loaded(source: str, load: Callable[[], T]) -> T:
 
 
 def _failed(source: str, error: BaseException) -> AppFailed:
-    message = f"'{source}' cannot be imported: {type(error).__name__}: {error}"
-    return AppFailed(message, _trace(error))
+    problem = f"'{source}' cannot be imported: {type(error).__name__}: {error}"
+    return AppFailed(what="app", problem=problem, trace=_trace(error))
 
 
 def _trace(error: BaseException) -> str:
@@ -255,7 +253,7 @@ def _agents_among(
             "them, an awaken.AgentRuntime, or a function that returns one of these."
         )
     if not agents or not all(isinstance(agent, Agent) for agent in agents):
-        raise InvalidInput(problem)
+        raise RefusedInput(what="app", problem=problem)
     return agents
 
 

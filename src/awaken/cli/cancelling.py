@@ -13,6 +13,15 @@ from .printing import plain
 app = new_app()
 
 
+class NothingToCancel(RecordNotFound):
+    """No dispatch, run or thread of this id can be cancelled."""
+
+    template = (
+        "There is nothing to cancel: no dispatch, run or thread '{record_id}' is queued, executes "
+        "or waits; `awaken runs list` shows how runs stand."
+    )
+
+
 @app.command()
 @at_desk()
 async def cancel(
@@ -21,9 +30,5 @@ async def cancel(
 ) -> None:
     """Cancel a dispatch, a run, or what a thread does; wherever it is executed."""
     if not await desk.mailbox.cancel(id_):
-        message = (
-            f"There is nothing to cancel: no dispatch, run or thread '{id_}' is queued, executes "
-            "or waits; `awaken runs list` shows how runs stand."
-        )
-        raise RecordNotFound(message, kind="Dispatch, run or thread", record_id=id_)
+        raise NothingToCancel(kind="Dispatch, run or thread", record_id=id_)
     desk.show({"id": id_, "is_cancelled": True}, f"Cancelled '{plain(id_)}'.")

@@ -15,6 +15,15 @@ from .stores import check_exists, store_at
 app = new_app("The store itself.")
 
 
+class SchemaUnknown(UnsupportedFeature):
+    """The store has no schema version that a command could read."""
+
+    template = "Store {store} cannot tell its schema; use the tools of its server."
+    store: str
+    agent_id: str = ""
+    features: str = "schema versions"
+
+
 @app.command()
 def check(*, store_url: StoreUrl = None, is_json: IsJson = False) -> None:
     """Read everything in a store and verify it; nothing is changed."""
@@ -61,8 +70,7 @@ async def _migrated(store: Store) -> tuple[int, int]:
 
 def _checkable(store: Store) -> CheckableStore:
     if not isinstance(store, CheckableStore):
-        message = f"Store {store.name} cannot tell its schema; use the tools of its server."
-        raise UnsupportedFeature(message)
+        raise SchemaUnknown(store=store.name)
     return store
 
 

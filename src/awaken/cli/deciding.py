@@ -56,8 +56,8 @@ async def decide(  # noqa: PLR0913 - typer makes an option of each parameter
     try:
         (receipt,) = await desk.mailbox.decide([(ticket, decision)])
     except UnknownTicket as error:
-        message = f"Ticket '{ticket}' does not exist; `awaken tickets list` shows the open ones."
-        raise UnknownTicket(message, ticket_id=ticket) from error
+        remedy = "`awaken tickets list` shows the open ones"
+        raise UnknownTicket(ticket_id=ticket, remedy=remedy) from error
     decided = await desk.store.find_ticket(ticket)
     # A result that says no declines as well.
     taken = decided.decision.action if decided is not None and decided.decision else action

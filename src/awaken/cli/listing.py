@@ -27,7 +27,13 @@ def placed(query: Q, cursor: str | None) -> Q:
     return query if cursor is None else at_cursor(query, cursor)
 
 
+class UnlistedRecord(RecordNotFound):
+    """The store has no such record; a command lists those that exist."""
+
+    template = "{kind} '{record_id}' does not exist; `awaken {command}` shows what is there."
+    command: str
+
+
 def missing(kind: str, record_id: str, command: str) -> RecordNotFound:
     """The error for an id that nothing has, with the command that lists those that exist."""
-    message = f"{kind} '{record_id}' does not exist; `awaken {command}` shows what is there."
-    return RecordNotFound(message, kind=kind, record_id=record_id)
+    return UnlistedRecord(kind=kind, record_id=record_id, command=command)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import redirect_stdout
 
-from awaken.contracts.errors import InvalidInput
+from awaken.contracts.errors import RefusedInput
 from awaken.protocols.mcp.protocol import MISSING_EXTRA
 from awaken.services.view import TenantView
 
@@ -48,6 +48,6 @@ def _loaded() -> ServeStdio:
     try:
         module = importlib.import_module("awaken.protocols.mcp.agents")
     except ModuleNotFoundError as error:
-        raise InvalidInput(MISSING_EXTRA) from error
+        raise RefusedInput(what="mcp", problem=MISSING_EXTRA) from error
     serve: ServeStdio = module.serve_stdio
     return serve

@@ -21,7 +21,7 @@ from awaken.bootstrap.providers import (
 from awaken.bootstrap.registries import registry_set
 from awaken.bootstrap.stores import profiles_of
 from awaken.contracts.clock import SystemClock
-from awaken.contracts.errors import InvalidInput, UsageError
+from awaken.contracts.errors import RefusedInput, UsageError
 from awaken.contracts.models.errors import (
     ModelError,
     ModelTimeout,
@@ -155,7 +155,7 @@ async def _tried(model: str, specs: Mapping[str, ProviderSpec], timeout_s: float
         async with asyncio.timeout(timeout_s):
             return await tried(route, SystemClock())
     except UsageError as error:
-        raise InvalidInput(str(error)) from error
+        raise RefusedInput(what="model", problem=str(error)) from error
     except ModelError as error:
         raise type(error)(f"model '{model}': {error}") from error
     except TimeoutError as error:

@@ -22,6 +22,23 @@ EVENTS_AT_ONCE = 1000
 app = new_app("Executions on threads.")
 
 
+class UnlistedRun(UnknownRun):
+    """The store has no such run."""
+
+    template = "Run '{run_id}' does not exist; `awaken runs list` shows what is there."
+
+
+class RunNotBegun(UnknownRun):
+    """The run's input is queued or dead, and no run was stored."""
+
+    template = (
+        "Run '{run_id}' has not begun: its input is {status}; "
+        "`awaken dispatches show {dispatch_id}` says more."
+    )
+    status: str
+    dispatch_id: str
+
+
 @app.command("list")
 @at_desk()
 async def list_runs(
@@ -51,12 +68,10 @@ async def show_run(
     store = desk.store
     run = await store.load_run(run_id)
     if run is None:
-        message = f"Run '{run_id}' does not exist; `awaken runs list` shows what is there."
         queued = await store.find_dispatch_of_run(run_id)
-        if queued is not None:
-            shown = f"`awaken dispatches show {queued.dispatch_id}` says more."
-            message = f"Run '{run_id}' has not begun: its input is {queued.status}; {shown}"
-        raise UnknownRun(message, run_id=run_id)
+        if queued is None:
+            raise UnlistedRun(run_id=run_id)
+        raise RunNotBegun(run_id=run_id, status=queued.status, dispatch_id=queued.dispatch_id)
     journal = await store.list_tool_records(run_id)
     tickets = await _tickets(store, run)
     events = await _events(store, run) if with_events else ()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from awaken.bootstrap.stores import opened_store
-from awaken.contracts.errors import InvalidInput, StoreUnavailable
+from awaken.contracts.errors import InvalidInput, RefusedInput, StoreUnavailable
 from awaken.contracts.storage.store import CheckableStore, Store
 
 DEFAULT_FILE = "awaken.db"
@@ -16,11 +16,11 @@ def store_at(url: str | None) -> Store:
         InvalidInput: No store is named, or none that commands can share.
     """
     if not url and not Path(DEFAULT_FILE).is_file():
-        message = (
+        problem = (
             "No store is named; pass --store sqlite:///FILE or --store postgresql://…, "
             "or set AWAKEN_STORE."
         )
-        raise InvalidInput(message)
+        raise RefusedInput(what="store", problem=problem)
     store = opened_store(url or f"sqlite:///{DEFAULT_FILE}")
     if not store.is_shared:
         problem = "no other process can see what is in it; name a file or a server"

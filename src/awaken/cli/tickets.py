@@ -48,8 +48,8 @@ async def show_ticket(
     """Show a ticket: what is asked, by which call, and what was decided."""
     ticket = await desk.store.find_ticket(ticket_id)
     if ticket is None:
-        message = f"Ticket '{ticket_id}' does not exist; `awaken tickets list` shows what is there."
-        raise UnknownTicket(message, ticket_id=ticket_id)
+        remedy = "`awaken tickets list` shows what is there"
+        raise UnknownTicket(ticket_id=ticket_id, remedy=remedy)
     desk.show(ticket, _about(ticket))
 
 

@@ -14,6 +14,7 @@ from awaken.contracts.errors import (
     DedupeConflict,
     InvalidInput,
     InvalidResume,
+    NothingToResume,
     RecordNotFound,
     UnknownRun,
 )
@@ -299,7 +300,7 @@ class Mailbox:
         run_id = request.continue_run_id or shown
         if run_id is None:
             problem = f"no run of thread '{thread_id}' waits"
-            raise InvalidResume(f"Nothing to resume: {problem}.", run_id="", problem=problem)
+            raise NothingToResume(run_id="", problem=problem)
         run = await self._store.load_run(run_id)
         if run is None or run.thread_id != thread_id:
             raise UnknownRun(run_id=run_id)

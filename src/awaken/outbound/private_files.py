@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from awaken.contracts.errors import StorageError
+from awaken.contracts.errors import StorageError, field
 
 T = TypeVar("T")
 _OF_OTHERS = 0o077
@@ -18,6 +18,8 @@ class UnusableFile(StorageError):
     """A private file cannot be read, cannot be written, or is not private."""
 
     code = "unusable_file"
+    template = "{message}"
+    message: str = field(kw_only=False)
 
 
 def read(path: str, type_: type[T]) -> T | None:

@@ -68,7 +68,9 @@ def tool_glob(source: str) -> Callable[[str], bool]:
         PatternError: It is empty, malformed or too long.
     """
     if not source:
-        raise PatternError(source, 0, "the glob is empty; write `*` for every tool")
+        raise PatternError(
+            pattern=source, position=0, problem="the glob is empty; write `*` for every tool"
+        )
     glob = Glob(tokens_of(source), fold=None)
     return lambda tool_id: glob.matches(tool_id.encode(errors="replace"), otherwise=False)
 
@@ -88,7 +90,7 @@ def tokens_of(source: str) -> list[Token]:
         tokens.append(token)
     if groups:
         problem = "`{` is never closed; write `\\{` for a brace"
-        raise PatternError(source, abs(groups[-1]) - 1, problem)
+        raise PatternError(pattern=source, position=abs(groups[-1]) - 1, problem=problem)
     return _join_literals(tokens)
 
 
@@ -125,7 +127,7 @@ def _read_brace(source: str, at: int, groups: list[int]) -> str:
         return "(?:"
     if not groups or groups.pop() > 0:
         problem = "a group has alternatives, as in `{a,b}`; write `\\{` and `\\}` for braces"
-        raise PatternError(source, at, problem)
+        raise PatternError(pattern=source, position=at, problem=problem)
     return ")"
 
 
@@ -135,7 +137,11 @@ def _read_character_class(source: str, at: int) -> tuple[Token, int]:
     items: list[str] = []
     while source[end : end + 1] != "]" or end == start:
         if end >= len(source):
-            raise PatternError(source, at, "`[` is never closed; write `\\[` for a bracket")
+            raise PatternError(
+                pattern=source,
+                position=at,
+                problem="`[` is never closed; write `\\[` for a bracket",
+            )
         is_range = source[end] == "-"
         end += source[end] == "\\"
         items.append("-" if is_range else re2.escape(_read_literal(source, end)))
@@ -145,13 +151,13 @@ def _read_character_class(source: str, at: int) -> tuple[Token, int]:
         Regex(fragment)
     except PatternError as error:
         problem = "this character class is malformed; ranges go upwards, as in `[a-z]`"
-        raise PatternError(source, at, problem) from error
+        raise PatternError(pattern=source, position=at, problem=problem) from error
     return (fragment, False), end + 1
 
 
 def _read_literal(source: str, at: int) -> str:
     if at >= len(source):
-        raise PatternError(source, at - 1, _LONE_BACKSLASH)
+        raise PatternError(pattern=source, position=at - 1, problem=_LONE_BACKSLASH)
     return source[at]
 
 

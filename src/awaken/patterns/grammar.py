@@ -53,9 +53,11 @@ def parse_condition(path: str, operator: str, value: str) -> Condition:
     found = parser.read_path()
     if found is None or parser.at < len(path):
         problem = "expected a path such as `a.b[0].c`, with `*` for every item"
-        raise PatternError(path, parser.at, problem)
+        raise PatternError(pattern=path, position=parser.at, problem=problem)
     if operator not in OPERATORS:
-        raise PatternError(operator, 0, f"expected one of {' '.join(OPERATORS)}")
+        raise PatternError(
+            pattern=operator, position=0, problem=f"expected one of {' '.join(OPERATORS)}"
+        )
     return Condition(found, operator, value)
 
 
@@ -194,7 +196,9 @@ class _Parser:
         self._read(_SPACE)
 
     def _error(self, problem: str, *, at: int | None = None) -> PatternError:
-        return PatternError(self.text, self.at if at is None else at, problem)
+        return PatternError(
+            pattern=self.text, position=self.at if at is None else at, problem=problem
+        )
 
 
 def _find_end(text: str, start: int, *, closing: str) -> int | None:

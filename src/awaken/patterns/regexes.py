@@ -65,7 +65,11 @@ def compiled_regex(source: str, *, ignore_case: bool = False) -> Regex:
             (look-around, back-references).
     """
     if not source:
-        raise PatternError(source, 0, "the regular expression is empty; write `.` for any text")
+        raise PatternError(
+            pattern=source,
+            position=0,
+            problem="the regular expression is empty; write `.` for any text",
+        )
     check_text(source, MAX_SOURCE, "a regular expression")
     return Regex(source, ignore_case=ignore_case)
 
@@ -76,7 +80,7 @@ def _compile(source: str, *, ignore_case: bool) -> "re2._Regexp":
     except re2.error as error:
         reason = error.args[0].decode(errors="replace")
         problem = f"RE2 refuses the expression ({reason}); see its syntax, `\\` escapes a character"
-        raise PatternError(source, 0, problem) from error
+        raise PatternError(pattern=source, position=0, problem=problem) from error
 
 
 @cache

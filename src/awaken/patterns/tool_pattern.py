@@ -29,7 +29,11 @@ class ToolName:
         self.text = text
         self._matcher = matcher_of(kind, text)
         if isinstance(self._matcher, Regex) and self._matcher.limit < _LONGEST_ID:
-            raise PatternError(text, 0, "the expression is too large for a name; repeat less in it")
+            raise PatternError(
+                pattern=text,
+                position=0,
+                problem="the expression is too large for a name; repeat less in it",
+            )
 
     @property
     def prefix(self) -> str:

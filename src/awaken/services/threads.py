@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.errors import CursorInvalid, InvalidInput, UnknownThread
+from awaken.contracts.errors import CursorInvalid, InvalidInput, RefusedInput, UnknownThread
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages.message import Message, MessageRecord
 from awaken.contracts.record import StrictRecord
@@ -294,8 +294,8 @@ class ThreadView:
         try:
             await self.thread(parent_id)
         except UnknownThread as error:
-            message = f"parent thread not found: {parent_id}"
-            raise InvalidInput(message, what="parent_thread_id", problem=message) from error
+            problem = f"parent thread not found: {parent_id}"
+            raise RefusedInput(what="parent_thread_id", problem=problem) from error
 
     def _shown(self, value: T) -> T:
         return shown(self._namespace, value)

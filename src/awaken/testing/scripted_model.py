@@ -8,7 +8,7 @@ import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -90,13 +90,16 @@ class ScriptExhausted(ModelError):
     """The model was asked more often than its script has entries; `used` says how many."""
 
     code = "script_exhausted"
+    used: int = 0
 
-    def __init__(self, used: int) -> None:
-        super().__init__(
+    @classmethod
+    def after(cls, used: int) -> Self:
+        """The error of a script whose entries were all used."""
+        message = (
             f"The script is exhausted: {used} of {used} entries were used and the model was "
             "asked again; add an entry or pass cycle=True."
         )
-        self.used = used
+        return cls(message, used=used)
 
 
 class ScriptedModel:
@@ -161,7 +164,7 @@ class ScriptedModel:
     async def _next_plan(self, request: InferenceRequest) -> "Plan":
         plans, used = self._plans, self._used
         if not plans or (used >= len(plans) and not self.is_cycle):
-            raise ScriptExhausted(used)
+            raise ScriptExhausted.after(used)
         self._used = used + 1
         plan = plans[used % len(plans)]
         if isinstance(plan, Plan):

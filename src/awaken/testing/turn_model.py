@@ -113,7 +113,7 @@ class TurnModel:
     def _due(self, said: int) -> Entry:
         turns = self._turns
         if not turns or (said >= len(turns) and not self._script.is_cycle):
-            raise ScriptExhausted(len(turns))
+            raise ScriptExhausted.after(len(turns))
         turn = turns[said % len(turns)]
         tries = self._tries.get(said, 0)
         self._tries[said] = tries + 1

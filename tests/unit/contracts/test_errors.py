@@ -1,33 +1,21 @@
 """Errors: one tree, stable codes, fields for programs and texts for people."""
 
-import importlib
-import pkgutil
-from typing import Any
+import copy
+import pickle
+from typing import Any, ClassVar
 
 import pytest
+from tests.error_classes import load_error_classes
 
-import awaken
 from awaken.contracts import errors
-from awaken.contracts.errors import AwakenError, StateError, StorageError, UsageError
-
-
-def every_error() -> list[type[AwakenError]]:
-    for module in pkgutil.walk_packages(awaken.__path__, "awaken."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
-    found: list[type[AwakenError]] = []
-    queue: list[type[AwakenError]] = [AwakenError]
-    while queue:
-        error = queue.pop()
-        queue += error.__subclasses__()
-        if error.__module__.startswith("awaken."):
-            found.append(error)
-    return found
+from awaken.contracts.errors import AwakenError, StateError, StorageError, UsageError, field
+from awaken.contracts.models.errors import RateLimited
+from awaken.contracts.tools.tool import InvalidArguments, ToolError
 
 
 def test_no_two_errors_share_a_code() -> None:
-    # One that has no code of its own is, to whoever reads codes, the same as the one above it.
-    codes = [error.code for error in every_error() if "code" in vars(error)]
+    # A class without a code of its own has the code of its parent on purpose.
+    codes = [error.code for error in load_error_classes() if "code" in vars(error)]
     assert sorted(codes) == sorted(set(codes))
 
 
@@ -101,7 +89,8 @@ def test_texts_of_errors_are_stable(
 
 
 def test_only_what_may_work_later_is_retryable() -> None:
-    tree = [error for error in every_error() if error.__module__ == "awaken.contracts.errors"]
+    room = "awaken.contracts.errors."
+    tree = [error for error in load_error_classes() if error.__module__.startswith(room)]
     assert {error.code for error in tree if error.retryable} == {
         "queue_full",
         "store_full",
@@ -109,3 +98,108 @@ def test_only_what_may_work_later_is_retryable() -> None:
         "thread_busy",
         "thread_claimed",
     }
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "fields"),
+    [
+        (errors.UnknownRun, (), {"rnu_id": "x"}),
+        (errors.UnknownRun, (), {"run_id": "x", "rnu_id": "x"}),
+        (errors.UnknownRun, (), {}),
+        (errors.UnknownRun, ("x",), {}),
+        (errors.UnknownRun, ("x",), {"run_id": "x"}),
+        (errors.RunFailed, (), {"run_id": "x", "cause": "y", "cause_code": "z"}),
+        (ToolError, (), {}),
+        (ToolError, ("a", "b"), {}),
+        (ToolError, ("a",), {"message": "b"}),
+        (ToolError, ("a",), {"code": "b"}),
+        (RateLimited, ("slow", 3), {}),
+        (UsageError, (), {}),
+        (UsageError, ("text",), {}),
+        (AwakenError, (), {}),
+        (AwakenError, (), {"message": "text"}),
+    ],
+)
+def test_an_error_takes_exactly_its_fields(
+    kind: type[AwakenError], texts: tuple[Any, ...], fields: dict[str, Any]
+) -> None:
+    with pytest.raises(TypeError, match=kind.__name__):
+        kind(*texts, **fields)
+
+
+def test_a_text_may_come_by_position_and_a_default_may_be_left_out() -> None:
+    limited = RateLimited("slow down")
+    assert limited.fields == {"message": "slow down", "retry_after_ms": None}
+    assert str(RateLimited(message="{x}", retry_after_ms=7)) == "{x}"
+    assert str(InvalidArguments("no")) == "Invalid arguments: no"
+
+
+def test_a_template_names_only_fields() -> None:
+    with pytest.raises(TypeError, match="Misspelt names unknown fields: rnu_id"):
+
+        class Misspelt(UsageError):
+            template = "{rnu_id}"
+            run_id: str
+
+
+@pytest.mark.parametrize("name", ["args", "fields", "add_note"])
+def test_a_field_cannot_hide_what_every_error_has(name: str) -> None:
+    with pytest.raises(TypeError, match=f"cannot have the field '{name}'"):
+        type("Hiding", (UsageError,), {"__annotations__": {name: str}})
+
+
+class Closed(ToolError):
+    """As a host writes one: with facts of the class, a default, and fields of its own."""
+
+    code: str = "closed"
+    template = "The {shop} is closed until {hour}: {message}"
+    hours: ClassVar[int] = 24
+    shop: str
+    hour: int = 8
+
+
+class Counted(ToolError):
+    """As a host writes one: with an `__init__` of its own."""
+
+    count: int
+
+    def __init__(self, count: int) -> None:
+        super().__init__(f"{count} are too many")
+        self.count = count
+
+
+def test_hosts_write_errors_of_their_own() -> None:
+    closed = Closed("come back", shop="bakery")
+    assert str(closed) == "The bakery is closed until 8: come back"
+    assert closed.fields == {"message": "come back", "shop": "bakery", "hour": 8}
+    assert closed.code == "closed"
+    counted = Counted(3)
+    assert str(counted) == "Execution failed: 3 are too many"
+    assert counted.count == 3
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.VersionConflict(thread_id="t", expected=1, actual=2),
+        RateLimited("slow", retry_after_ms=3),
+        Closed("come back", shop="bakery"),
+        Counted(3),
+    ],
+)
+def test_an_error_can_be_copied(error: AwakenError) -> None:
+    error.add_note("seen")
+    for twin in (copy.copy(error), copy.deepcopy(error), pickle.loads(pickle.dumps(error))):
+        assert type(twin) is type(error)
+        assert twin.args == error.args
+        assert vars(twin) == vars(error)
+
+
+def test_a_field_by_keyword_only_has_no_position() -> None:
+    class Named(UsageError):
+        template = "{name}"
+        name: str = field(kw_only=True)
+
+    assert str(Named(name="x")) == "x"
+    with pytest.raises(TypeError):
+        Named("x")

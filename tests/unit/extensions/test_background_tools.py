@@ -202,7 +202,7 @@ def data_of(
 def refusal_of(tool: Tool, arguments: Any) -> str:
     with pytest.raises(InvalidArguments) as caught:
         tool.validate(arguments)
-    return str(caught.value).removeprefix(InvalidArguments.prefix)
+    return caught.value.message
 
 
 def to(relation: str, text: str = "hi", **fields: Any) -> dict[str, Any]:

@@ -30,17 +30,17 @@ from awaken.contracts.plugins.loop_state import (
     ADD_CONTEXT_MESSAGE,
     CONTEXT_MESSAGES,
     CONTEXT_THROTTLE,
-    EXCLUDE_TOOL,
-    INCLUDE_ONLY_TOOLS,
     SET_INFERENCE_OVERRIDE,
     STEP_OVERRIDE,
     TOOL_FILTER,
     ContextEmitted,
     RemoveContext,
     Throttled,
+    ToolFilter,
     UpsertContext,
 )
 from awaken.contracts.plugins.plugin import PhaseContext
+from awaken.contracts.state.keys import ScheduledActionSpec
 from awaken.runtime.inference.request import build_request
 from awaken.runtime.phases.commands import submit
 from awaken.runtime.run import Run
@@ -234,9 +234,9 @@ def test_the_tools_of_a_step_are_the_union_of_the_allowed_without_the_excluded(
 ) -> None:
     command = StateCommand()
     for name in excluded:
-        command = command.schedule(EXCLUDE_TOOL, name)
+        command = command.update(TOOL_FILTER, ToolFilter(excluded=(name,)))
     for names in allowed:
-        command = command.schedule(INCLUDE_ONLY_TOOLS, tuple(names))
+        command = command.update(TOOL_FILTER, ToolFilter(include_only=(tuple(names),)))
 
     async def use(run: Run) -> tuple[list[str], list[str]]:
         await submit(run, command)
@@ -248,6 +248,24 @@ def test_the_tools_of_a_step_are_the_union_of_the_allowed_without_the_excluded(
     wanted = {name for names in allowed for name in names} if allowed else set(ALL)
     expected = [name for name in ALL if name in wanted and name not in excluded]
     assert with_run(use, tools=named_tools(*reversed(ALL))) == (expected, list(ALL))
+
+
+def test_a_stored_action_that_hides_a_tool_still_does() -> None:
+    # Nothing schedules them any more, and stores have runs that wait with them.
+    command = (
+        StateCommand()
+        .schedule(ScheduledActionSpec("runtime.exclude_tool", Phase.BEFORE_INFERENCE), "t1")
+        .schedule(
+            ScheduledActionSpec("runtime.include_only_tools", Phase.BEFORE_INFERENCE), ("t1", "t2")
+        )
+    )
+
+    async def use(run: Run) -> list[str]:
+        await submit(run, command)
+        await play(run, Phase.BEFORE_INFERENCE)
+        return [tool.id for tool in build_request(run).tools]
+
+    assert with_run(use, tools=named_tools(*ALL)) == ["t2"]
 
 
 def test_overrides_come_from_agent_run_and_step_and_the_later_wins_for_one_step() -> None:

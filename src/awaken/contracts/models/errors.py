@@ -6,19 +6,18 @@ model would do better: such a failure neither counts against a model nor leads t
 
 from typing import ClassVar
 
-from awaken.contracts.errors import RunError
+from awaken.contracts.errors import RunError, field
 
 
 class ModelError(RunError):
     """A model call failed; the class decides whether trying again can help."""
 
     code = "model_error"
+    template = "{message}"
     blames_request: ClassVar[bool] = False
-
-    def __init__(self, message: str, *, retry_after_ms: int | None = None) -> None:
-        super().__init__(message)
-        self.retry_after_ms = retry_after_ms
-        """How long the provider asked to wait before the next call."""
+    message: str = field(kw_only=False)
+    retry_after_ms: int | None = None
+    """How long the provider asked to wait before the next call."""
 
     @property
     def counts_against_model(self) -> bool:

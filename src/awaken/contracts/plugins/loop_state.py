@@ -41,10 +41,6 @@ ADD_CONTEXT_MESSAGE = ScheduledActionSpec[ContextMessage](
 SET_INFERENCE_OVERRIDE = ScheduledActionSpec[InferenceOverride](
     "runtime.set_inference_override", Phase.BEFORE_INFERENCE, InferenceOverride
 )
-EXCLUDE_TOOL = ScheduledActionSpec[str]("runtime.exclude_tool", Phase.BEFORE_INFERENCE, str)
-INCLUDE_ONLY_TOOLS = ScheduledActionSpec[tuple[str, ...]](
-    "runtime.include_only_tools", Phase.BEFORE_INFERENCE, tuple[str, ...]
-)
 
 
 class RunLifecycle(Record, frozen=True, kw_only=True):
@@ -278,10 +274,12 @@ CONTEXT_MESSAGES: StateKey[Mapping[str, ContextMessage], ContextUpdate] = StateK
 
 
 class ToolFilter(Record, frozen=True, kw_only=True):
-    """The tool filters that this step's hooks set; exclusion wins."""
+    """Which tools the coming request does not offer; updates of several plugins add up."""
 
     excluded: tuple[str, ...] = ()
+    """Tools that are hidden, also when a list of `include_only` names them."""
     include_only: tuple[tuple[str, ...], ...] = ()
+    """Lists of tools: if there are any, only the tools that one of them names are offered."""
     last: tuple[str, ...] = ()
     """Tools that change often: they are listed last, so that the prompt before them is stable."""
 
@@ -302,6 +300,7 @@ TOOL_FILTER: StateKey[ToolFilter, ToolFilter | None] = StateKey(
     apply=_filter_after,
     merge=MergeStrategy.COMMUTATIVE,
 )
+"""Hides tools from the coming request; the request uses it up."""
 
 
 def _override_after(

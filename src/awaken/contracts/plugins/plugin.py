@@ -5,7 +5,7 @@ A plugin is a stateless factory. State of one run comes from `Plugin.activate` a
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -160,11 +160,29 @@ class Deny(Record, frozen=True, kw_only=True, tag_field="type", tag="deny"):
 
 PolicyDecision = Allow | AuditOnly | Deny | Suspend | SetResult
 
-PhaseHook = Callable[[Any], Awaitable[StateCommand | None]]
+PHASE_CONTEXTS: Mapping[Phase, type[PhaseContext]] = {
+    Phase.RUN_START: RunStartContext,
+    Phase.STEP_START: StepStartContext,
+    Phase.BEFORE_INFERENCE: BeforeInferenceContext,
+    Phase.AFTER_INFERENCE: AfterInferenceContext,
+    Phase.TOOL_GATE: ToolGateContext,
+    Phase.BEFORE_TOOL_EXECUTE: BeforeToolExecuteContext,
+    Phase.AFTER_TOOL_EXECUTE: AfterToolExecuteContext,
+    Phase.STEP_END: StepEndContext,
+    Phase.RUN_END: RunEndContext,
+}
+"""What the hooks of a phase are given."""
+
+C = TypeVar("C", bound=PhaseContext)
+
+HookOf = Callable[[C], Awaitable[StateCommand | None]]
 """Pure: reads its context, returns a command, and may be run twice."""
 
-PhaseObserver = Callable[[Any], Awaitable[None]]
+ObserverOf = Callable[[C], Awaitable[None]]
 """May have effects: runs once, after the commands of the phase are applied."""
+
+PhaseHook = HookOf[Any]
+PhaseObserver = ObserverOf[Any]
 
 ToolGate = Callable[[ToolGateContext], Awaitable[GateDecision | Allow | None]]
 """Pure: may be called twice for one call."""
@@ -213,16 +231,94 @@ class PluginRegistrar(Protocol):
         """Declare a profile key."""
         ...
 
+    @overload
+    def hook(self, phase: Literal[Phase.RUN_START], hook: HookOf[RunStartContext]) -> None: ...
+    @overload
+    def hook(self, phase: Literal[Phase.STEP_START], hook: HookOf[StepStartContext]) -> None: ...
+    @overload
+    def hook(
+        self, phase: Literal[Phase.BEFORE_INFERENCE], hook: HookOf[BeforeInferenceContext]
+    ) -> None: ...
+    @overload
+    def hook(
+        self, phase: Literal[Phase.AFTER_INFERENCE], hook: HookOf[AfterInferenceContext]
+    ) -> None: ...
+    @overload
+    def hook(
+        self, phase: Literal[Phase.BEFORE_TOOL_EXECUTE], hook: HookOf[BeforeToolExecuteContext]
+    ) -> None: ...
+    @overload
+    def hook(
+        self, phase: Literal[Phase.AFTER_TOOL_EXECUTE], hook: HookOf[AfterToolExecuteContext]
+    ) -> None: ...
+    @overload
+    def hook(self, phase: Literal[Phase.STEP_END], hook: HookOf[StepEndContext]) -> None: ...
+    @overload
+    def hook(self, phase: Literal[Phase.RUN_END], hook: HookOf[RunEndContext]) -> None: ...
+    @overload
+    def hook(self, phase: Phase, hook: HookOf[PhaseContext]) -> None: ...
     def hook(self, phase: Phase, hook: PhaseHook) -> None:
-        """Run a pure hook in a phase; the tool gate takes gates and policies instead."""
+        """Run a pure hook in a phase; the tool gate takes gates and policies instead.
+
+        The hook takes the context of the phase, or a base class of it.
+
+        Raises:
+            InvalidSpec: There is no such phase, or the hook takes the context of another one.
+        """
         ...
 
+    @overload
+    def observer(
+        self, phase: Literal[Phase.RUN_START], observer: ObserverOf[RunStartContext]
+    ) -> None: ...
+    @overload
+    def observer(
+        self, phase: Literal[Phase.STEP_START], observer: ObserverOf[StepStartContext]
+    ) -> None: ...
+    @overload
+    def observer(
+        self, phase: Literal[Phase.BEFORE_INFERENCE], observer: ObserverOf[BeforeInferenceContext]
+    ) -> None: ...
+    @overload
+    def observer(
+        self, phase: Literal[Phase.AFTER_INFERENCE], observer: ObserverOf[AfterInferenceContext]
+    ) -> None: ...
+    @overload
+    def observer(
+        self,
+        phase: Literal[Phase.BEFORE_TOOL_EXECUTE],
+        observer: ObserverOf[BeforeToolExecuteContext],
+    ) -> None: ...
+    @overload
+    def observer(
+        self,
+        phase: Literal[Phase.AFTER_TOOL_EXECUTE],
+        observer: ObserverOf[AfterToolExecuteContext],
+    ) -> None: ...
+    @overload
+    def observer(
+        self, phase: Literal[Phase.STEP_END], observer: ObserverOf[StepEndContext]
+    ) -> None: ...
+    @overload
+    def observer(
+        self, phase: Literal[Phase.RUN_END], observer: ObserverOf[RunEndContext]
+    ) -> None: ...
+    @overload
+    def observer(self, phase: Phase, observer: ObserverOf[PhaseContext]) -> None: ...
     def observer(self, phase: Phase, observer: PhaseObserver) -> None:
-        """Run an observer after a phase."""
+        """Run an observer after a phase; it takes the context of the phase, as a hook does.
+
+        Raises:
+            InvalidSpec: There is no such phase, or the observer takes another one's context.
+        """
         ...
 
     def gate(self, gate: ToolGate) -> None:
-        """Call this gate for every tool call."""
+        """Call this gate for every tool call.
+
+        Raises:
+            InvalidSpec: The gate takes the context of a phase.
+        """
         ...
 
     def policy(self, policy: ToolPolicy) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from awaken.contracts.errors import RunError
+from awaken.contracts.errors import RunError, field
 from awaken.contracts.record import Record
 
 from .agents import AgentSpec
@@ -63,6 +63,8 @@ class SkillUnavailable(RunError):
     """A source cannot render a skill now; the message says why and is shown to the model."""
 
     code = "skill_unavailable"
+    template = "{message}"
+    message: str = field(kw_only=False)
 
 
 @runtime_checkable

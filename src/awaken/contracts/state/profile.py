@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.errors import KeyCodecError, UnknownKey
+from awaken.contracts.errors import ProfileCodecError, UnknownProfileKey
 from awaken.contracts.record import Record
 
 V = TypeVar("V")
@@ -153,13 +153,11 @@ class ProfileAccess:
 
     def _check(self, key: ProfileKey[Any]) -> None:
         if self._keys.get(key.name) is not key:
-            message = f"Profile key '{key.name}' is not declared; declare it in a plugin."
-            raise UnknownKey(message, key=key.name)
+            raise UnknownProfileKey(key=key.name)
 
 
 def _decode_value(key: ProfileKey[V], stored: Any) -> V:
     try:
         return msgspec.convert(stored, key.type)  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
-        message = f"Profile key '{key.name}': {error}."
-        raise KeyCodecError(message, key=key.name, problem=str(error)) from error
+        raise ProfileCodecError(key=key.name, problem=str(error)) from error

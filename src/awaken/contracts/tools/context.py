@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from awaken.contracts.errors import UsageError
+from awaken.contracts.errors import Misuse
 from awaken.contracts.events import (
     ActivityDelta,
     ActivitySnapshot,
@@ -116,11 +116,11 @@ class ToolState:
         """Replace the value of a key that has no `apply` of its own.
 
         Raises:
-            UsageError: The key has an `apply`; use `update`.
+            Misuse: The key has an `apply`; use `update`.
         """
         if key.apply is not None:
             message = f"State key '{key.name}' is changed by update(), not set()."
-            raise UsageError(message)
+            raise Misuse(message)
         self.ops.append(Update(key=key, update=value))
 
     def clear(self, key: StateKey[V, U]) -> None:
@@ -191,11 +191,11 @@ class ToolContext:
         """Delegates, background tasks and messages to other agents.
 
         Raises:
-            UsageError: The context belongs to no run.
+            Misuse: The context belongs to no run.
         """
         if self._channel is None:
             message = f"Tool '{self.tool_name}' is not called by a run; nothing can be started."
-            raise UsageError(message)
+            raise Misuse(message)
         return self._channel.sub_runs
 
     async def spawn(

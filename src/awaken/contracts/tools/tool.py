@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from awaken.contracts.errors import RunError
+from awaken.contracts.errors import RunError, field
 from awaken.contracts.record import Record
 from awaken.contracts.state.keys import EMPTY_COMMAND, StateCommand
 from awaken.contracts.tool_results import ToolResult
@@ -78,17 +78,15 @@ class ToolError(RunError):
     """A tool call failed; becomes an error result, never ends the run."""
 
     code = "tool_error"
-    prefix: ClassVar[str] = "Execution failed: "
-
-    def __init__(self, text: str) -> None:
-        super().__init__(f"{self.prefix}{text}")
+    template = "Execution failed: {message}"
+    message: str = field(kw_only=False)
 
 
 class InvalidArguments(ToolError):
     """The arguments do not fit the tool; its code was not reached."""
 
     code = "invalid_arguments"
-    prefix = "Invalid arguments: "
+    template = "Invalid arguments: {message}"
 
 
 class ExecutionFailed(ToolError):
@@ -101,28 +99,28 @@ class ToolDenied(ToolError):
     """Policy refused the call."""
 
     code = "tool_denied"
-    prefix = "Denied: "
+    template = "Denied: {message}"
 
 
 class ToolNotFound(ToolError):
     """No tool of that id is available to the agent."""
 
     code = "tool_not_found"
-    prefix = "Not found: "
+    template = "Not found: {message}"
 
 
 class ToolInternalError(ToolError):
     """The tool is broken, for example its schema."""
 
     code = "tool_internal_error"
-    prefix = "Internal error: "
+    template = "Internal error: {message}"
 
 
 class ToolTimeout(ToolError):
     """The tool did not finish in time; whatever it returns later is ignored."""
 
     code = "tool_timeout"
-    prefix = "Timed out: "
+    template = "Timed out: {message}"
 
 
 @runtime_checkable

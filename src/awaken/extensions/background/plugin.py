@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins.loop_state import EXCLUDE_TOOL
+from awaken.contracts.plugins.loop_state import TOOL_FILTER, ToolFilter
 from awaken.contracts.plugins.plugin import (
     BeforeInferenceContext,
     ConfigSection,
@@ -44,7 +44,5 @@ class BackgroundTasksPlugin(Plugin):
 
 
 async def _hide_withheld(context: BeforeInferenceContext) -> StateCommand | None:
-    command = StateCommand()
-    for name in withheld_tools(context.agent):
-        command = command.schedule(EXCLUDE_TOOL, name)
-    return None if command.is_empty else command
+    withheld = tuple(withheld_tools(context.agent))
+    return StateCommand().update(TOOL_FILTER, ToolFilter(excluded=withheld)) if withheld else None

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from awaken.contracts.errors import UsageError
+from awaken.contracts.errors import UsageError, field
 
 Document = Any
 Operation = dict[str, Any]
@@ -15,6 +15,8 @@ class PatchRefused(UsageError):
     """An operation is malformed, or does not fit the document."""
 
     code = "patch_refused"
+    template = "{message}"
+    message: str = field(kw_only=False)
 
 
 def applied(document: Document, operation: Operation) -> Document:

@@ -6,7 +6,7 @@ Nothing is evaluated. For what is checked here the precedence of operators does 
 import re
 from collections.abc import Iterator
 
-from awaken.contracts.errors import UsageError
+from awaken.contracts.errors import UsageError, field
 from awaken.contracts.record import Record
 
 NESTING_MAX = 60
@@ -39,6 +39,8 @@ class SyntaxRefused(UsageError):
     """A statement does not follow the grammar."""
 
     code = "openui_syntax"
+    template = "{message}"
+    message: str = field(kw_only=False)
 
 
 class OpenUiCall(Record, frozen=True, kw_only=True):

@@ -80,7 +80,7 @@ async def _text(entry: Entry, values: dict[str, str]) -> str:
     text = rendered(skill, values) if skill.body else await _rendered_there(entry, values)
     if not 0 < len(text.strip()) <= MAX_TEXT:
         problem = f"The text of skill '{skill.name}' must have 1 to {MAX_TEXT} characters."
-        raise SkillProblem("invalid_skill_md", problem)
+        raise SkillProblem(kind="invalid_skill_md", message=problem)
     return text
 
 
@@ -89,13 +89,13 @@ async def _rendered_there(entry: Entry, values: dict[str, str]) -> str:
     declared = {argument: value for argument, value in values.items() if argument != ALL}
     if values[ALL] and not declared:
         problem = f"Skill '{name}' takes no plain text; give 'arguments' by name."
-        raise SkillProblem("invalid_arguments", problem)
+        raise SkillProblem(kind="invalid_arguments", message=problem)
     try:
         async with asyncio.timeout(RENDER_SECONDS):
             return await entry.source.render(name, declared)
     except (SkillUnavailable, TimeoutError) as error:
         problem = str(error) or f"Skill '{name}' was not there within {RENDER_SECONDS} s."
-        raise SkillProblem("io_error", problem) from error
+        raise SkillProblem(kind="io_error", message=problem) from error
 
 
 def _provenance(entry: Entry, values: dict[str, str]) -> Provenance:
@@ -109,7 +109,7 @@ def _activated(entry: Entry, text: str, provenance: Provenance, ctx: ToolContext
     active = ctx.state.snapshot.get(ACTIVE_SKILLS)
     if skill.name not in active and len(active) >= MAX_ACTIVE:
         problem = f"{MAX_ACTIVE} skills are active already; no more can be in one run."
-        raise SkillProblem("unsupported_operation", problem)
+        raise SkillProblem(kind="unsupported_operation", message=problem)
     taken = _taken(entry, text, provenance)
     ctx.state.update(ACTIVE_SKILLS, taken)
     grant = grant_of(taken, config, ctx.agent.id)
@@ -158,7 +158,7 @@ def _follower(skill: Skill, config: SkillsConfig, ctx: ToolContext) -> str:
             f"Skill '{skill.name}' is followed by another agent, and {agent_id!r} is no delegate "
             f"of '{ctx.agent.id}': name one as 'agent' in the skill or 'fork_agent' in its section."
         )
-        raise SkillProblem("unsupported_operation", problem)
+        raise SkillProblem(kind="unsupported_operation", message=problem)
     return agent_id
 
 

@@ -29,16 +29,16 @@ def checked_parts(path: str, first: Collection[str]) -> tuple[str, ...]:
         SkillProblem: It leads elsewhere, or has characters that no file of a skill needs.
     """
     if not 0 < len(path) <= MAX_PATH:
-        raise SkillProblem("invalid_path", f"A path has 1 to {MAX_PATH} characters.")
+        raise SkillProblem(kind="invalid_path", message=f"A path has 1 to {MAX_PATH} characters.")
     parts = tuple(path.split("/"))
     if path.startswith("/") or ".." in parts:
-        raise SkillProblem("path_escapes_root", f"{path!r} leads out of the skill.")
+        raise SkillProblem(kind="path_escapes_root", message=f"{path!r} leads out of the skill.")
     if len(parts) > MAX_PARTS or not all(map(_PART.fullmatch, parts)):
         problem = f"{path!r} is no plain path of letters, digits, spaces and _.+@-"
-        raise SkillProblem("invalid_path", problem)
+        raise SkillProblem(kind="invalid_path", message=problem)
     if parts[0] not in first or len(parts) == 1:
         wanted = " or ".join(f"{name}/" for name in sorted(first))
-        raise SkillProblem("unsupported_path", f"{path!r} must be a file in {wanted}.")
+        raise SkillProblem(kind="unsupported_path", message=f"{path!r} must be a file in {wanted}.")
     return parts
 
 
@@ -52,18 +52,22 @@ def read_file(root: Path, parts: tuple[str, ...], limit: int) -> bytes:
     try:
         resolved = root.joinpath(*parts).resolve()
         if not resolved.is_relative_to(root.resolve() / parts[0]):
-            raise SkillProblem("path_escapes_root", f"{shown!r} leads out of the skill.")
+            raise SkillProblem(
+                kind="path_escapes_root", message=f"{shown!r} leads out of the skill."
+            )
         descriptor = _opened(root, parts)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise SkillProblem("unsupported_path", f"{shown!r} is no regular file.")
+                raise SkillProblem(
+                    kind="unsupported_path", message=f"{shown!r} is no regular file."
+                )
             return _read(descriptor, limit)
         finally:
             os.close(descriptor)
     except (OSError, RuntimeError) as error:
         # A symlink on the way ends here as well: the system refuses to follow it.
         problem = "is not there" if isinstance(error, FileNotFoundError) else "cannot be read"
-        raise SkillProblem("io_error", f"{shown!r} {problem}.") from error
+        raise SkillProblem(kind="io_error", message=f"{shown!r} {problem}.") from error
 
 
 def copy_skill(root: Path, target: Path) -> None:
@@ -84,7 +88,7 @@ def copy_skill(root: Path, target: Path) -> None:
             files, size = files + 1, size + status.st_size
             if files > MAX_COPIED_FILES or size > MAX_COPIED_BYTES:
                 problem = "The skill is too large to run scripts of."
-                raise SkillProblem("unsupported_operation", problem)
+                raise SkillProblem(kind="unsupported_operation", message=problem)
             _copy(descriptor, name, into / name)
 
 

@@ -85,7 +85,9 @@ class SkillLibrary:
         entry = self.shelf().entries.get(name)
         config = agent.config(SECTION, SkillsConfig)
         if entry is None or not config.shows(entry.skill) or self.withholding(agent)(name):
-            raise SkillProblem("unknown_skill", f"There is no skill {name[:MAX_NAME]!r}.")
+            raise SkillProblem(
+                kind="unknown_skill", message=f"There is no skill {name[:MAX_NAME]!r}."
+            )
         return entry
 
     def withholding(self, agent: AgentSpec) -> Callable[[str], bool]:

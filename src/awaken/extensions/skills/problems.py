@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from awaken.contracts.errors import RunError, UsageError
+from awaken.contracts.errors import RunError, UsageError, field
 
 Code = Literal[
     "unknown_skill",
@@ -22,13 +22,16 @@ Code = Literal[
 class SkillProblem(RunError):
     """A call about a skill cannot be done; becomes an error result with the code."""
 
-    def __init__(self, kind: Code, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
+    template = "{message}"
+    kind: Code
+    message: str
 
 
 class DocumentError(UsageError):
     """What is wrong with a skill's document, said without its name."""
+
+    template = "{message}"
+    message: str = field(kw_only=False)
 
 
 class InvalidSkill(UsageError):

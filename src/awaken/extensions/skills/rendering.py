@@ -84,4 +84,4 @@ def _rest(arguments: Mapping[str, str], placed: set[str]) -> str:
 
 
 def _refused(skill: Skill, problem: str) -> SkillProblem:
-    return SkillProblem("invalid_arguments", f"Skill '{skill.name}': {problem}.")
+    return SkillProblem(kind="invalid_arguments", message=f"Skill '{skill.name}': {problem}.")

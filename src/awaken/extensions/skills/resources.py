@@ -55,7 +55,7 @@ def directory_of(entry: Entry) -> Path:
     source, name = entry.source, entry.skill.name
     directory = source.directory(name) if isinstance(source, FolderSkills) else None
     if directory is None:
-        raise SkillProblem("unsupported_operation", f"Skill '{name}' has no files.")
+        raise SkillProblem(kind="unsupported_operation", message=f"Skill '{name}' has no files.")
     return directory
 
 
@@ -63,7 +63,7 @@ def _loaded(directory: Path, path: str, kind: Kind | None) -> dict[str, Any]:
     parts = checked_parts(path, _KINDS)
     actual = _KINDS[parts[0]]
     if kind is not None and kind != actual:
-        raise SkillProblem("unsupported_path", f"{path!r} is no {kind}.")
+        raise SkillProblem(kind="unsupported_path", message=f"{path!r} is no {kind}.")
     limit = MAX_REFERENCE_BYTES if actual == "reference" else MAX_ASSET_BYTES
     data = read_file(directory, parts, limit + 1)
     is_cut = len(data) > limit
@@ -82,4 +82,6 @@ def _text(data: bytes, path: str, *, is_cut: bool) -> str:
     try:
         return codecs.getincrementaldecoder("utf-8")().decode(data, final=not is_cut)
     except UnicodeDecodeError as error:
-        raise SkillProblem("unsupported_path", f"{path!r} is no UTF-8 text.") from error
+        raise SkillProblem(
+            kind="unsupported_path", message=f"{path!r} is no UTF-8 text."
+        ) from error

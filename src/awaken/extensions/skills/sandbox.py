@@ -45,7 +45,9 @@ class Sandbox:
             SkillProblem: The platform cannot keep it apart, or not from a forbidden network.
         """
         if sys.platform != "linux":
-            raise SkillProblem("unsupported_operation", "Scripts of skills need Linux.")
+            raise SkillProblem(
+                kind="unsupported_operation", message="Scripts of skills need Linux."
+            )
         kept_apart = await self._means(config)
         if not kept_apart and (problem := _refusal(config)):
             raise problem
@@ -81,13 +83,13 @@ def _refusal(config: ScriptsConfig) -> SkillProblem | None:
             "namespaces, or set scripts.isolation to 'none' if scripts may read and write what "
             "the server may."
         )
-        return SkillProblem("isolation_unavailable", problem)
+        return SkillProblem(kind="isolation_unavailable", message=problem)
     if config.network == "forbid":
         problem = (
             "The network cannot be taken away from scripts here: install bubblewrap, permit user "
             "namespaces, or set scripts.network to 'allow'."
         )
-        return SkillProblem("unsupported_operation", problem)
+        return SkillProblem(kind="unsupported_operation", message=problem)
     return None
 
 

@@ -53,7 +53,7 @@ def script_tool(library: SkillLibrary, sandbox: Sandbox) -> Tool:
 
 def _enabled(config: SkillsConfig) -> ScriptsConfig:
     if not config.scripts:
-        raise SkillProblem("unsupported_operation", "Scripts of skills are off.")
+        raise SkillProblem(kind="unsupported_operation", message="Scripts of skills are off.")
     return config.scripts
 
 
@@ -73,7 +73,9 @@ async def _ran(
         command = await sandbox.command(config, work, (*runtime, script, *args))
         done = await _finished(command, work, config)
     except OSError as error:
-        raise SkillProblem("io_error", f"The script cannot be run: {error.strerror}.") from error
+        raise SkillProblem(
+            kind="io_error", message=f"The script cannot be run: {error.strerror}."
+        ) from error
     finally:
         await asyncio.to_thread(place.cleanup)
     return _shown(done)
@@ -100,18 +102,20 @@ async def _finished(command: tuple[str, ...], work: Path, config: ScriptsConfig)
         )
     except TimeoutError as error:
         problem = f"The script was not done within {config.timeout_ms} ms and was killed."
-        raise SkillProblem("script_timeout", problem) from error
+        raise SkillProblem(kind="script_timeout", message=problem) from error
 
 
 def _runtime(script: str) -> tuple[str, ...]:
     suffix = Path(script).suffix
     if suffix not in _RUNTIMES:
         known = ", ".join(_RUNTIMES)
-        raise SkillProblem("unsupported_runtime", f"Scripts end in one of {known}.")
+        raise SkillProblem(kind="unsupported_runtime", message=f"Scripts end in one of {known}.")
     name, *options = _RUNTIMES[suffix]
     program = shutil.which(name, path=SEARCH_PATH)
     if program is None:
-        raise SkillProblem("unsupported_runtime", f"There is no '{name}' in {SEARCH_PATH}.")
+        raise SkillProblem(
+            kind="unsupported_runtime", message=f"There is no '{name}' in {SEARCH_PATH}."
+        )
     return (program, *options)
 
 
@@ -128,7 +132,7 @@ def _check_args(args: list[str]) -> None:
             f"A script takes at most {MAX_ARGS} arguments of text without NUL, of {MAX_ARG_BYTES} "
             f"bytes each and {MAX_ARGS_BYTES} together."
         )
-        raise SkillProblem("invalid_arguments", problem)
+        raise SkillProblem(kind="invalid_arguments", message=problem)
 
 
 def _shown(done: Finished) -> dict[str, Any]:

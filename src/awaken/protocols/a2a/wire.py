@@ -181,7 +181,7 @@ class Ask(Generic[P]):
         await self.check(violations)
         record = await self.view.run(task_id or "")
         if self.agent_id not in (None, record.agent_id):
-            raise UnknownRun(run_id=task_id)
+            raise UnknownRun(run_id=task_id or "")
         return record
 
     async def latest(self, record: RunRecord) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.errors import RunError
+from awaken.contracts.errors import RunError, field
 from awaken.contracts.record import Record
 from awaken.contracts.state.profile import ProfileEntry, thread_scope
 from awaken.contracts.suspension.permissions import PermissionScope, Remember
@@ -18,6 +18,13 @@ _KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
 _OPTIONS = {f"opt_{it}": {"name": it.replace("_", " ").capitalize(), "kind": it} for it in _KINDS}
 _CHOICES_MAX = 10
 _ALWAYS = ("opt_allow_always", "opt_reject_always")
+
+
+class PromptFailed(RunError):
+    """A prompt's run failed, or waits for what this client cannot give."""
+
+    template = "{message}"
+    message: str = field(kw_only=False)
 
 
 class Outcome(Record, frozen=True, kw_only=True):
@@ -36,13 +43,13 @@ async def permission(view: TenantView, ticket: Ticket, client: Any) -> ToolCallR
     """What was decided for always, else what the client decides now; None when it gives up.
 
     Raises:
-        RunError: It is asked for more than yes or no; the run is cancelled.
+        PromptFailed: It is asked for more than yes or no; the run is cancelled.
     """
     if ticket.asked is Asks.ANSWER and ticket.suspension.response_schema is not None:
         return await _form(ticket, client)
     if ticket.asked is Asks.ANSWER:
         await view.cancel_run(ticket.run_id)
-        raise RunError(f"Tool '{ticket.tool_name}' asks for an answer that ACP cannot give.")
+        raise PromptFailed(f"Tool '{ticket.tool_name}' asks for an answer that ACP cannot give.")
     scope = thread_scope(view.stored(ticket.thread_id))
     key = f"acp.permission.{ticket.tool_name}"
     is_kept_there = _is_kept_by_asker(ticket)

@@ -10,7 +10,7 @@ import msgspec
 
 from awaken.contracts import events, identity
 from awaken.contracts import lifecycle as ends
-from awaken.contracts.errors import AwakenError, InvalidInput, RunError, UnknownAgent, UsageError
+from awaken.contracts.errors import AwakenError, InvalidInput, Misuse, UnknownAgent
 from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.storage import queries
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
@@ -21,7 +21,7 @@ from awaken.services.threads import ThreadEdit
 from awaken.services.view import TenantView
 
 from .decode import OpenSession, Prompt, message_of, session_server
-from .permissions import permission
+from .permissions import PromptFailed, permission
 from .updates import event_updates, history_updates
 
 SETTLE_S = 5
@@ -185,10 +185,10 @@ class Sessions:
                     if isinstance(event, events.RunFinish) and events.ends_stream(event):
                         return event.termination
                     if isinstance(event, events.ErrorEvent):
-                        raise RunError(event.message)
+                        raise PromptFailed(event.message)
                     for update in event_updates(event):
                         await self._tell(stream.thread_id, update)
-        raise RunError("The run waits for somebody else's decision.")
+        raise PromptFailed("The run waits for somebody else's decision.")
 
     async def _is_up_to_user(self, run_id: str) -> bool:
         """Whether the run waits for the next prompt, and nothing can be decided."""
@@ -230,8 +230,7 @@ class Sessions:
         try:
             await self._view.agent(wanted)
         except UnknownAgent as error:
-            known = error.fields["known"]
-            raise UsageError(f"There is no agent '{wanted}'; name one of {known}.") from error
+            raise Misuse(f"There is no agent '{wanted}'; name one of {error.known}.") from error
         return wanted
 
 
@@ -251,7 +250,7 @@ def _checked(params: Any) -> OpenSession:
 
 def _stop_reason(end: ends.Termination) -> str:
     if isinstance(end, ends.Failed):
-        raise RunError(end.message)
+        raise PromptFailed(end.message)
     if isinstance(end, ends.Stopped):
         return _STOPS.get(end.reason.code, "max_turn_requests")
     return _ENDS.get(type(end), "end_turn")

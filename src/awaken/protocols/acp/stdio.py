@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-from awaken.contracts.errors import AwakenError, InvalidInput, UnknownThread
+from awaken.contracts.errors import AwakenError, InvalidInput, RefusedInput, UnknownThread
 from awaken.transport.problems import HttpError
 
 from .sessions import METHODS, Sessions
@@ -82,4 +82,4 @@ def load_sdk() -> Any:
     try:
         return importlib.import_module("acp")
     except ModuleNotFoundError as error:
-        raise InvalidInput(MISSING_EXTRA) from error
+        raise RefusedInput(what="acp", problem=MISSING_EXTRA) from error

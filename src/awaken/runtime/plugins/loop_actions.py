@@ -8,12 +8,11 @@ import msgspec
 from awaken.contracts.messages.context_messages import ContextMessage
 from awaken.contracts.models.inference import InferenceOverride
 from awaken.contracts.models.model_specs import RetryPolicy
+from awaken.contracts.phases import Phase
 from awaken.contracts.plugins.loop_state import (
     ADD_CONTEXT_MESSAGE,
     CONTEXT_MESSAGES,
     CONTEXT_THROTTLE,
-    EXCLUDE_TOOL,
-    INCLUDE_ONLY_TOOLS,
     LOOP_KEYS,
     RUN_LIFECYCLE,
     SET_INFERENCE_OVERRIDE,
@@ -26,7 +25,13 @@ from awaken.contracts.plugins.loop_state import (
 from awaken.contracts.plugins.plugin import ConfigSection, PhaseContext, Plugin, PluginRegistrar
 from awaken.contracts.plugins.screens import ANSWER_STEP, STEP_ANSWER, StepAnswer
 from awaken.contracts.state.context_state import CompactionConfig
-from awaken.contracts.state.keys import StateCommand
+from awaken.contracts.state.keys import ScheduledActionSpec, StateCommand
+
+# Nothing schedules these: `TOOL_FILTER` hides tools. Stores have runs in which they are pending.
+_STORED_EXCLUDE_TOOL = ScheduledActionSpec[str]("runtime.exclude_tool", Phase.BEFORE_INFERENCE, str)
+_STORED_INCLUDE_ONLY = ScheduledActionSpec[tuple[str, ...]](
+    "runtime.include_only_tools", Phase.BEFORE_INFERENCE, tuple[str, ...]
+)
 
 
 class LoopActions(Plugin):
@@ -47,8 +52,8 @@ class LoopActions(Plugin):
             registrar.key(key)
         registrar.action(ADD_CONTEXT_MESSAGE, add_context_message)
         registrar.action(SET_INFERENCE_OVERRIDE, set_inference_override)
-        registrar.action(EXCLUDE_TOOL, exclude_tool)
-        registrar.action(INCLUDE_ONLY_TOOLS, include_only_tools)
+        registrar.action(_STORED_EXCLUDE_TOOL, exclude_tool)
+        registrar.action(_STORED_INCLUDE_ONLY, include_only_tools)
         registrar.action(ANSWER_STEP, answer_step)
 
 

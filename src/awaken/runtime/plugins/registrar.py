@@ -1,5 +1,7 @@
 """Collects what one plugin declares."""
 
+from collections.abc import Callable
+from types import CodeType
 from typing import Any, TypeVar
 
 from awaken.contracts.errors import (
@@ -11,6 +13,7 @@ from awaken.contracts.errors import (
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins.instruments import InstrumentMaker
 from awaken.contracts.plugins.plugin import (
+    PHASE_CONTEXTS,
     ActionHandler,
     Allow,
     AuditOnly,
@@ -18,6 +21,7 @@ from awaken.contracts.plugins.plugin import (
     Deny,
     EffectHandler,
     GateDecision,
+    PhaseContext,
     PhaseHook,
     PhaseObserver,
     RequestTransform,
@@ -25,6 +29,7 @@ from awaken.contracts.plugins.plugin import (
     Suspend,
     ToolGate,
     ToolGateContext,
+    ToolPhaseContext,
     ToolPolicy,
 )
 from awaken.contracts.plugins.screens import AnswerScreen, MessageScreen, StreamScreen, ValueScreen
@@ -33,6 +38,13 @@ from awaken.contracts.state.profile import ProfileKey
 from awaken.contracts.tools.tool import Tool
 
 P = TypeVar("P")
+
+_CONTEXT_TYPES: tuple[type[PhaseContext], ...] = (
+    PhaseContext,
+    ToolPhaseContext,
+    *PHASE_CONTEXTS.values(),
+)
+_CONTEXTS = {it.__name__: it for it in _CONTEXT_TYPES}
 
 
 class WrongAnswer(TypeError):
@@ -73,14 +85,15 @@ class Registrations:
 
     def hook(self, phase: Phase, hook: PhaseHook) -> None:
         """Run a pure hook in a phase."""
-        self.hooks.append((self._checked_phase(phase), hook))
+        self.hooks.append((self._check_phase(phase, hook), hook))
 
     def observer(self, phase: Phase, observer: PhaseObserver) -> None:
         """Run an observer after a phase."""
-        self.observers.append((self._checked_phase(phase), observer))
+        self.observers.append((self._check_phase(phase, observer), observer))
 
     def gate(self, gate: ToolGate) -> None:
         """Ask this gate about every tool call."""
+        self._check_context(Phase.TOOL_GATE, gate)
         self.gates.append(gate)
 
     def policy(self, policy: ToolPolicy) -> None:
@@ -126,7 +139,7 @@ class Registrations:
         """Watch runs that begin with this agent."""
         self.instruments.append(maker)
 
-    def _checked_phase(self, phase: Phase) -> Phase:
+    def _check_phase(self, phase: Phase, function: Callable[..., Any]) -> Phase:
         what = f"Plugin '{self.plugin_name}'"
         try:
             known = Phase(phase)
@@ -136,7 +149,31 @@ class Registrations:
         if known is Phase.TOOL_GATE:
             problem = "no hook runs in tool_gate; use gate() or policy()"
             raise InvalidSpec(what=what, problem=problem)
+        self._check_context(known, function)
         return known
+
+    def _check_context(self, phase: Phase, function: Callable[..., Any]) -> None:
+        given = PHASE_CONTEXTS[phase]
+        if (taken := find_context_type(function)) is None or issubclass(given, taken):
+            return
+        name = getattr(function, "__qualname__", type(function).__name__)
+        problem = f"'{name}' takes a {taken.__name__}, and {phase} gives a {given.__name__}"
+        raise InvalidSpec(what=f"Plugin '{self.plugin_name}'", problem=problem)
+
+
+def find_context_type(function: Callable[..., Any]) -> type[PhaseContext] | None:
+    """The context that the first parameter of a hook is annotated with, if it names one."""
+    called: Any = function if hasattr(function, "__code__") else type(function).__call__
+    called = getattr(called, "__func__", called)
+    code: CodeType | None = getattr(called, "__code__", None)
+    first = int(called is not function)  # After `self`.
+    if code is None or code.co_argcount <= first:
+        return None
+    annotation: Any = called.__annotations__.get(code.co_varnames[first])
+    if isinstance(annotation, str):
+        return _CONTEXTS.get(annotation.rpartition(".")[2])
+    is_context = isinstance(annotation, type) and issubclass(annotation, PhaseContext)
+    return annotation if is_context else None
 
 
 def _gate_of(policy: ToolPolicy) -> ToolGate:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from awaken.contracts.backends.requests import REMOTE_TARGETS, BackendAbortRequest, RemoteTarget
-from awaken.contracts.errors import UsageError
+from awaken.contracts.errors import Misuse
 from awaken.contracts.identity import derived_id
 from awaken.contracts.storage.outbox import AbortRemote
 from awaken.contracts.storage.store import Store
@@ -101,4 +101,4 @@ class _Kept:
     async def save(self, target: str, state: RemoteTarget) -> None:
         """The run has ended: nothing more is kept."""
         message = f"Run '{state.run_id}' has ended; nothing is kept for '{target}' any more."
-        raise UsageError(message)
+        raise Misuse(message)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.errors import InvalidSpec, UnknownReference
+from awaken.contracts.errors import InvalidSpec, UnknownProvider
 from awaken.contracts.models.inference import InferenceOverride, ModelClient
 from awaken.contracts.models.model_specs import ModelPool, ModelSpec
 
@@ -120,15 +120,17 @@ def _route(registries: RegistrySet, spec: ModelSpec, owner: str) -> ModelRoute:
     return ModelRoute(spec=spec, client=client)
 
 
-def _unknown_provider(owner: str, model: ModelSpec, registries: RegistrySet) -> UnknownReference:
+def _unknown_provider(owner: str, model: ModelSpec, registries: RegistrySet) -> UnknownProvider:
     name, known = model.provider_id, names(registries.providers)
     models = f", known models: {names(registries.models)}" if registries.models else ""
-    message = (
-        f"{owner}: no provider '{name}' is registered (model '{model.id}'); known: {known}{models};"
-        f" for another one pass providers={{'{name}': ProviderSpec(…)}} or a client of your own."
-    )
-    return UnknownReference(
-        message, owner=f"Model '{model.id}'", kind="provider", name=name, known=known
+    return UnknownProvider(
+        owner=f"Model '{model.id}'",
+        kind="provider",
+        name=name,
+        known=known,
+        agent=owner,
+        model_id=model.id,
+        models=models,
     )
 
 

@@ -20,7 +20,9 @@ from awaken.contracts.errors import (
     InvalidInput,
     InvalidPluginConfig,
     InvalidSpec,
+    PluginGivenTwice,
     UnknownAgent,
+    UnknownDefaultAgent,
     UnknownReference,
 )
 from awaken.contracts.models.inference import InferenceOverride, ModelClient, ModelTool
@@ -194,19 +196,14 @@ def _frontend_tool(descriptor: ToolDescriptor) -> FrontEndTool:
     try:
         return FrontEndTool(descriptor)
     except ToolInternalError as error:
-        problem = str(error).removeprefix(error.prefix).removesuffix(".")
+        problem = error.message.removesuffix(".")
         raise InvalidInput(what=what, problem=problem) from error
 
 
 def _unknown_agent(agent_id: str, known: str) -> UnknownAgent:
     if agent_id != DEFAULT_AGENT:
         return UnknownAgent(agent_id=agent_id, known=known)
-    # Mostly nobody asked for it, and the name alone would be a riddle.
-    message = (
-        f"Agent '{agent_id}', which runs when no agent was named and the thread has none, is not "
-        f"registered; known agents: {known}."
-    )
-    return UnknownAgent(message, agent_id=agent_id, known=known)
+    return UnknownDefaultAgent(agent_id=agent_id, known=known)
 
 
 def _plugins(registries: RegistrySet, source: AgentSource) -> tuple[Plugin, ...]:
@@ -214,11 +211,7 @@ def _plugins(registries: RegistrySet, source: AgentSource) -> tuple[Plugin, ...]
     found = []
     for plugin_id in dict.fromkeys((*registries.everywhere, *source.spec.plugin_ids)):
         if plugin_id in own and plugin_id in registries.everywhere:
-            message = (
-                f"Agent '{source.spec.id}' has its own plugin '{plugin_id}', and one of that name "
-                "is given to every agent; leave it out of the agent's plugins or of `everywhere`."
-            )
-            raise DuplicateRegistration(message, kind="Plugin", name=plugin_id)
+            raise PluginGivenTwice(kind="Plugin", name=plugin_id, agent_id=source.spec.id)
         plugin = own.get(plugin_id) or registries.plugins.get(plugin_id)
         if plugin is None:
             raise UnknownReference(

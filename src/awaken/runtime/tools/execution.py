@@ -13,7 +13,7 @@ import msgspec
 
 from awaken.authoring.frontend import FrontEndTool
 from awaken.authoring.results import json_form
-from awaken.contracts.errors import AwakenError, UsageError
+from awaken.contracts.errors import AwakenError, Misuse
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.messages.content import encodable
 from awaken.contracts.messages.message import ToolCall
@@ -99,7 +99,7 @@ class _Channel:
         if self._sub_runs is None:
             if self._run.children is None or attempt is None:
                 message = "The call is over; it can set nothing going any more."
-                raise UsageError(message)
+                raise Misuse(message)
             key = key_of(self._run, attempt.call)
             self._sub_runs = self._run.children.below(self._run, attempt.call.id, key)
         return self._sub_runs

@@ -66,8 +66,9 @@ def check_cancelled(head: ThreadHead, run: RunRecord) -> None:
     """
     is_cancelled = run.status is not RunStatus.DONE or isinstance(run.termination, Cancelled)
     is_function = run.task is not None and run.task.task_type != SUB_AGENT
-    if not is_cancelled and not is_function and _is_wanted(head, run):
-        raise CancelWanted(run_id=run.run_id, cause=head.cancel_cause)
+    cause = head.cancel_cause
+    if cause is not None and not is_cancelled and not is_function and _is_wanted(head, run):
+        raise CancelWanted(run_id=run.run_id, cause=cause)
 
 
 def _is_wanted(head: ThreadHead, run: RunRecord) -> bool:

@@ -71,7 +71,7 @@ def same_again(known: RunDispatch, dispatch: RunDispatch) -> RunDispatch:
         return known
     if is_same_id:
         raise AlreadyExists(kind="Dispatch", record_id=dispatch.dispatch_id)
-    raise DedupeConflict(thread_id=dispatch.thread_id, dedupe_key=dispatch.dedupe_key)
+    raise DedupeConflict(thread_id=dispatch.thread_id, dedupe_key=dispatch.dedupe_key or "")
 
 
 def check_backlog(thread_id: str, queued: int, backlog_max: int) -> None:

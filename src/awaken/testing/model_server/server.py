@@ -131,7 +131,7 @@ class FakeModelServer:
             entry = next(self._answers)
         except StopIteration:
             # Not to be retried: the test has to be told, not kept waiting.
-            return InvalidRequest(str(ScriptExhausted(len(self.requests) - 1)))
+            return InvalidRequest(str(ScriptExhausted.after(len(self.requests) - 1)))
         return entry(request) if callable(entry) and not isinstance(entry, type) else entry
 
     async def _send(

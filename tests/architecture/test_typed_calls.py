@@ -1,0 +1,128 @@
+"""The type checker refuses wrong fields of errors, and hooks that take another phase's context.
+
+It runs once, over one generated file.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import pytest
+from tests.error_classes import load_error_classes
+
+from awaken.contracts.errors import AwakenError
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins import plugin
+
+ROOT = Path(__file__).parents[2]
+_REPORTED = re.compile(r":(\d+): error:")
+
+
+class Source:
+    """A generated file that knows which of its lines the type checker has to refuse."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.wrong: set[int] = set()
+
+    def write(self, *lines: str) -> None:
+        """Add lines that are right."""
+        self.lines += lines
+
+    def write_wrong(self, line: str) -> None:
+        """Add a line that the type checker has to refuse."""
+        self.lines.append(line)
+        self.wrong.add(len(self.lines))
+
+    def check(self, folder: Path) -> tuple[set[str], set[str]]:
+        """The right lines that are refused with the report, and the wrong lines that pass."""
+        path = folder / "generated_calls.py"
+        path.write_text("\n".join(self.lines) + "\n", encoding="utf-8")
+        command = [sys.executable, "-m", "mypy", "--no-error-summary", str(path)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.stderr == ""
+        found = {
+            int(at[1]): text for text in done.stdout.splitlines() if (at := _REPORTED.search(text))
+        }
+        refused = {
+            f"{text} in {self.lines[at - 1]}" for at, text in found.items() if at not in self.wrong
+        }
+        return refused, {self.lines[at - 1] for at in self.wrong - found.keys()}
+
+
+def sample(type_: Any) -> str:
+    """The source of a value of a field's type."""
+    if get_origin(type_) is Literal:
+        return repr(get_args(type_)[0])
+    return {str: "'x'", int: "1", bool: "True", Any: "None", int | None: "None"}[type_]
+
+
+def write_error_calls(source: Source, kind: type[AwakenError]) -> None:
+    """Construct a class rightly, with a wrong name, without a field and by position."""
+    hints = get_type_hints(kind)
+    name = f"{kind.__module__}.{kind.__name__}"
+    values = {field: f"{field}={sample(hints[field])}" for field in kind._fields}
+    given = ", ".join(values.values())
+    source.write(f"{name}({given})")
+    source.write_wrong(f"{name}({given}{', ' if given else ''}misspelt='x')")
+    texts = ", ".join(sample(hints[field]) for field in kind._positional)
+    source.write_wrong(f"{name}({texts}{', ' if texts else ''}'x')")
+    required = [field for field in values if not hasattr(kind, field)]
+    for missing in required:
+        rest = ", ".join(text for field, text in values.items() if field != missing)
+        source.write_wrong(f"{name}({rest})")
+        source.write_wrong(f"{name}({rest}{', ' if rest else ''}{missing[::-1]}_='x')")
+
+
+def write_hook_calls(source: Source) -> None:
+    """Register, for every phase, a hook and an observer of every context."""
+    source.write(
+        "from awaken.contracts.phases import Phase",
+        "from awaken.contracts.plugins import plugin",
+        "from awaken.contracts.state.keys import StateCommand",
+    )
+    taken = (plugin.PhaseContext, plugin.ToolPhaseContext, *plugin.PHASE_CONTEXTS.values())
+    for kind in taken:
+        name = kind.__name__
+        for verb, answer in (
+            ("hook", "StateCommand"),
+            ("observe", "None"),
+            ("gate", "plugin.Allow"),
+        ):
+            source.write(
+                f"async def {verb}_{name}(context: plugin.{name}) -> {answer}:",
+                "    raise NotImplementedError",
+            )
+    source.write("def register(registrar: plugin.PluginRegistrar, phase: Phase) -> None:")
+    for kind in taken:
+        name = kind.__name__
+        for phase, given in plugin.PHASE_CONTEXTS.items():
+            write = source.write if issubclass(given, kind) else source.write_wrong
+            if phase is Phase.TOOL_GATE:
+                write(f"    registrar.gate(gate_{name})")
+                continue
+            write(f"    registrar.hook(Phase.{phase.name}, hook_{name})")
+            write(f"    registrar.observer(Phase.{phase.name}, observe_{name})")
+        write = source.write if kind is plugin.PhaseContext else source.write_wrong
+        write(f"    registrar.hook(phase, hook_{name})")
+
+
+@pytest.fixture(scope="module")
+def verdict(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], set[str]]:
+    source = Source()
+    classes = load_error_classes()
+    source.write(*sorted({f"import {kind.__module__}" for kind in classes}))
+    for kind in classes:
+        write_error_calls(source, kind)
+    write_hook_calls(source)
+    return source.check(tmp_path_factory.mktemp("typed"))
+
+
+def test_right_calls_pass_the_type_checker(verdict: tuple[set[str], set[str]]) -> None:
+    assert verdict[0] == set()
+
+
+def test_wrong_calls_are_refused_by_the_type_checker(verdict: tuple[set[str], set[str]]) -> None:
+    assert verdict[1] == set()
