@@ -32,11 +32,13 @@ from awaken.plugins import (
     RUN_LIFECYCLE,
     SET_INFERENCE_OVERRIDE,
     TOOL_CALL_STATES,
+    TOOL_FILTER,
     AfterInferenceContext,
     AfterToolExecuteContext,
     End,
     PhaseContext,
     StateScope,
+    ToolFilter,
     ToolPhaseContext,
 )
 from awaken.testing import Entry, ToolCalls, Turn
