@@ -4,7 +4,7 @@
 provider implements; it takes an `InferenceRequest` and yields `ModelEvent`s.
 """
 
-from awaken.contracts.messages.usage import (
+from awaken.contracts.messages.message import (
     TokenUsage,
 )
 from awaken.contracts.models.budgets import (

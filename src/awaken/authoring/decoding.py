@@ -28,7 +28,7 @@ def arguments_decoder(type_: type[msgspec.Struct]) -> Decoder:
         return _build_copying_decoder(type_)
     if inspect.CustomType in kinds or any("key_type" in k.__struct_fields__ for k in kinds):
         return functools.partial(_convert, type_)
-    return lambda arguments: msgspec.convert(arguments, type_)
+    return functools.partial(msgspec.convert, type=type_)
 
 
 def _build_copying_decoder(type_: type[msgspec.Struct]) -> Decoder:

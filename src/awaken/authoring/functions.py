@@ -4,10 +4,12 @@ A tool here only calls its function with decoded arguments; the runtime adds tim
 policy.
 """
 
+import asyncio
 import functools
+import inspect
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
@@ -23,7 +25,6 @@ from awaken.contracts.tools.tool import (
     ToolOutput,
 )
 
-from .calls import BoundCall
 from .decoding import arguments_decoder
 from .refusals import refusal
 from .results import as_output
@@ -266,3 +267,39 @@ def _to_milliseconds(seconds: float | None) -> int | None:
         message = "timeout must be a number of seconds"
         raise TypeError(message)
     return math.ceil(seconds * 1000)
+
+
+class BoundCall:
+    """One function that is called with keyword arguments and, if it takes one, its context.
+
+    Raises:
+        InvalidSpec: The function is a generator.
+    """
+
+    __slots__ = ("_context_name", "_function", "_is_async")
+
+    def __init__(self, source: Source, context_name: str | None) -> None:
+        function = source.function
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            source.refuse("it is a generator; return the result and stream with emit_output()")
+        self._function = source.callable
+        self._context_name = context_name
+        self._is_async = inspect.iscoroutinefunction(function)
+
+    async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """Call the function; a worker thread has the context variables of the caller."""
+        if self._context_name is not None:
+            arguments = {**arguments, self._context_name: context}
+        if self._is_async:
+            return await self._function(**arguments)
+        value = await asyncio.to_thread(_call_in_thread, self._function, arguments)
+        return await value if isinstance(value, Awaitable) else value
+
+
+def _call_in_thread(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    try:
+        return function(**arguments)
+    except StopIteration as error:
+        # A future cannot hold a StopIteration: in Python 3.11 the awaiting task would hang.
+        message = "the function raised StopIteration"
+        raise RuntimeError(message) from error

@@ -41,7 +41,8 @@ class Adapter(StrEnum):
     OPENAI = "openai"
 
 
-_UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+GENERATED_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+"""The form of the ids that the runtime makes; an id of another origin may have it, too."""
 
 
 def present(value: str | None) -> str | None:
@@ -53,7 +54,7 @@ def present(value: str | None) -> str | None:
 
 def is_generated(id_: str) -> bool:
     """Whether an id has the form of the runtime's own ids; a client's id may have it as well."""
-    return _UUID7.fullmatch(id_) is not None
+    return GENERATED_ID.fullmatch(id_) is not None
 
 
 def derived_id(*parts: str) -> str:

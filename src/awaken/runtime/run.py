@@ -19,10 +19,10 @@ from awaken.contracts.events import AgentEvent, StepStart
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.lifecycle import Blocked, Cancelled, RunStatus, Termination
 from awaken.contracts.messages.content import ContentBlock, text_of
-from awaken.contracts.messages.message import Message, MessageMetadata, Role, ToolCall
-from awaken.contracts.messages.transcript import Transcript
+from awaken.contracts.messages.message import Message, MessageMetadata, Role, ToolCall, Transcript
 from awaken.contracts.models.budgets import THREAD_LEDGER, Amount, Budget, OwnPrices, PriceList
 from awaken.contracts.models.inference import InferenceRequest, TokenUsage
+from awaken.contracts.models.model_specs import ModelSpec
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins.instruments import Instrument, InstrumentMaker
 from awaken.contracts.plugins.loop_state import (
@@ -84,6 +84,14 @@ class Services:
     watchers: CommitWatchers = field(default_factory=CommitWatchers)
     session_tools: dict[str, Callable[[], Sequence[Tool]]] = field(default_factory=dict)
     """What the sessions of clients that are open in this process offer now, by session."""
+
+    def price_usage(self, usage: TokenUsage, model: ModelSpec) -> TokenUsage:
+        """Return the usage with its cost, if the model's price is known and the cost is not."""
+        if usage.cost_nanos is not None and usage.cost_nanos >= 0:
+            return usage
+        # Negative counts add nothing.
+        nanos = self.prices.nanos(model, TokenUsage().plus(usage))
+        return usage if nanos is None else msgspec.structs.replace(usage, cost_nanos=nanos)
 
 
 class UnfinishedAnswer(Protocol):

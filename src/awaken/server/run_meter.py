@@ -7,8 +7,7 @@ from typing import Protocol
 
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.lifecycle import Termination
-from awaken.contracts.messages.message import ToolCall
-from awaken.contracts.messages.usage import TokenUsage
+from awaken.contracts.messages.message import TokenUsage, ToolCall
 from awaken.contracts.models.inference import StreamResult
 from awaken.contracts.plugins.instruments import ModelCall, ModelWatch, RunWatch, ToolWatch
 from awaken.contracts.specs.agents import AgentSpec

@@ -14,8 +14,7 @@ from awaken.contracts.errors import InvalidInput
 from awaken.contracts.record import Record
 
 from .content import encodable
-from .message import Message, Role, Sender, SenderKind, Visibility, as_blocks
-from .usage import TokenUsage
+from .message import Message, Role, Sender, SenderKind, TokenUsage, Visibility, as_blocks
 
 PAYLOAD_BYTES = 1024 * 1024
 """The largest payload that is accepted."""

@@ -1,12 +1,15 @@
 """Chat messages. A message is content only; queue items and events have other names."""
 
+import operator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Any
+from itertools import chain, islice
+from operator import attrgetter
+from typing import Any, overload
 
 from awaken.contracts.record import Record, always
 
 from .content import ContentBlock, Text, text_of
-from .usage import TokenUsage
 
 
 class Role(StrEnum):
@@ -36,6 +39,40 @@ class Provenance(StrEnum):
     """The output of a tool, whatever its source."""
     REMOTE = "remote"
     """Another agent, a task, or a server outside of the operator's control."""
+
+
+class TokenUsage(Record, frozen=True, kw_only=True):
+    """Tokens of one call or of several; absent means that the provider did not report it."""
+
+    prompt_tokens: int | None = None
+    """All tokens of the request, those read from and written to a cache among them."""
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_creation_tokens: int | None = None
+    thinking_tokens: int | None = None
+    """Part of the completion tokens."""
+    cost_nanos: int | None = None
+    """Billionths of a US dollar; absent when the price is not known."""
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The cost in US dollars, or None if the price is not known."""
+        return None if self.cost_nanos is None else self.cost_nanos / 1e9
+
+    def plus(self, other: "TokenUsage | None") -> "TokenUsage":
+        """Add two counts field by field; negative counts add nothing."""
+        if other is None:
+            return self
+        counts = []
+        for left, right in zip(_counts_of(self), _counts_of(other), strict=True):
+            is_counted = right is not None and right >= 0
+            counts.append(right + (left or 0) if is_counted else left)
+        return TokenUsage(**dict(zip(_COUNTS, counts, strict=True)))
+
+
+_COUNTS = TokenUsage.__struct_fields__
+_counts_of = attrgetter(*_COUNTS)
 
 
 class ToolCall(Record, frozen=True, kw_only=True):
@@ -213,3 +250,53 @@ def record_of(message: Message, *, thread_id: str, seq: int, created_at: int) ->
         tool_call_id=message.tool_call_id,
         created_at=created_at,
     )
+
+
+class Transcript(Sequence[Message]):
+    """A view of the first messages of an append-only list, followed by messages of its own.
+
+    Creating one is cheap however long the list is, because nothing is copied. Messages that are
+    appended to the list later are not visible in it.
+    """
+
+    __slots__ = ("_base", "_length", "_own")
+
+    def __init__(self, base: Sequence[Message] = ()) -> None:
+        self._base = base
+        self._length = len(base)
+        self._own: list[Message] = []
+
+    def append(self, message: Message) -> None:
+        """Add a message at the end; the underlying list does not change."""
+        self._own.append(message)
+
+    def __len__(self) -> int:
+        return self._length + len(self._own)
+
+    def __iter__(self) -> Iterator[Message]:
+        return chain(islice(self._base, self._length), self._own)
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
+            message = f"there is no message {index} of {len(self)}"
+            raise IndexError(message)
+        return self._base[place] if place < self._length else self._own[place - self._length]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(map(operator.eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Transcript({list(self)!r})"

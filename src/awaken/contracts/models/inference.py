@@ -9,7 +9,7 @@ import msgspec
 from awaken.contracts.messages.content import ContentBlock, Text, text_of
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.messages.message import Message, ToolCall
-from awaken.contracts.messages.usage import TokenUsage as TokenUsage
+from awaken.contracts.messages.message import TokenUsage as TokenUsage
 from awaken.contracts.record import Record, StrictRecord
 
 from .addresses import ServerAddress

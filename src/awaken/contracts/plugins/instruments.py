@@ -10,8 +10,7 @@ from typing import Protocol
 
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.lifecycle import Termination
-from awaken.contracts.messages.message import ToolCall
-from awaken.contracts.messages.usage import TokenUsage
+from awaken.contracts.messages.message import TokenUsage, ToolCall
 from awaken.contracts.models.addresses import ServerAddress
 from awaken.contracts.models.inference import InferenceRequest, StreamResult
 from awaken.contracts.record import Record

@@ -99,8 +99,16 @@ class Thread(Record, frozen=True, kw_only=True):
         is_late = run.updated_at < self.latest_run_updated_at and run.run_id != self.latest_run_id
         if is_late and not self._opens_or_ends(run):
             return self
-        active, opened = _pointers(self, run)
-        parent = self.parent_thread_id or present(run.parent_thread_id)
+        active: str | None = run.run_id
+        opened: str | None = run.run_id
+        if run.status is RunStatus.DONE:
+            active = None if self.active_run_id == run.run_id else self.active_run_id
+            opened = None if self.open_run_id == run.run_id else self.open_run_id
+        elif run.status is not RunStatus.RUNNING:
+            active = None
+        parent = self.parent_thread_id
+        if parent is None and run.parent_thread_id is not None:
+            parent = present(run.parent_thread_id)
         return msgspec.structs.replace(
             self,
             latest_run_id=run.run_id,
@@ -114,15 +122,3 @@ class Thread(Record, frozen=True, kw_only=True):
         if run.status is RunStatus.DONE:
             return run.run_id == self.open_run_id
         return self.open_run_id in (None, run.run_id)
-
-
-def _pointers(thread: Thread, run: RunRecord) -> tuple[str | None, str | None]:
-    match run.status:
-        case RunStatus.RUNNING:
-            return run.run_id, run.run_id
-        case RunStatus.CREATED | RunStatus.WAITING:
-            return None, run.run_id
-        case RunStatus.DONE:
-            active = None if thread.active_run_id == run.run_id else thread.active_run_id
-            opened = None if thread.open_run_id == run.run_id else thread.open_run_id
-            return active, opened

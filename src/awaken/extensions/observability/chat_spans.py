@@ -5,7 +5,7 @@ from typing import Any
 from opentelemetry._logs import SeverityNumber
 from opentelemetry.trace import SpanKind
 
-from awaken.contracts.messages.usage import TokenUsage
+from awaken.contracts.messages.message import TokenUsage
 from awaken.contracts.models.errors import ContentFiltered
 from awaken.contracts.models.inference import Effort, InferenceRequest, StreamResult, VendorAnswer
 from awaken.contracts.plugins.instruments import ModelCall

@@ -6,8 +6,7 @@ from types import TracebackType
 from opentelemetry.trace import SpanKind, StatusCode
 
 from awaken.contracts.lifecycle import Failed, Suspended, Termination
-from awaken.contracts.messages.message import ToolCall
-from awaken.contracts.messages.usage import TokenUsage
+from awaken.contracts.messages.message import TokenUsage, ToolCall
 from awaken.contracts.models.addresses import server_of
 from awaken.contracts.plugins.instruments import ModelCall, ModelWatch, RunWatch, ToolWatch
 from awaken.contracts.specs.agents import AgentSpec, RemoteEndpoint

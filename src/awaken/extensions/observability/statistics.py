@@ -13,8 +13,7 @@ from types import TracebackType
 from awaken.contracts.clock import Clock
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.lifecycle import Failed, Termination
-from awaken.contracts.messages.message import ToolCall
-from awaken.contracts.messages.usage import TokenUsage
+from awaken.contracts.messages.message import TokenUsage, ToolCall
 from awaken.contracts.models.inference import StreamResult
 from awaken.contracts.plugins.instruments import Instrument, ModelCall
 from awaken.contracts.plugins.statistics import Statistics, Timing

@@ -13,8 +13,7 @@ import msgspec
 from awaken.contracts.errors import AwakenError, InvalidResume, ThreadBusy, VersionConflict
 from awaken.contracts.identity import RunIdentity, present
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
-from awaken.contracts.messages.message import Message, MessageMetadata, ToolCall
-from awaken.contracts.messages.transcript import Transcript
+from awaken.contracts.messages.message import Message, MessageMetadata, ToolCall, Transcript
 from awaken.contracts.models.budgets import RUN_LEDGER, THREAD_LEDGER, Ledger
 from awaken.contracts.plugins.loop_state import (
     ACTIVE_AGENT,

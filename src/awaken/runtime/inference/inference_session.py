@@ -13,7 +13,7 @@ from awaken.contracts.events import InferenceComplete, StreamReset, ToolCallRead
 from awaken.contracts.messages.deltas import ToolCallStart
 from awaken.contracts.messages.message import Visibility, assistant, user
 from awaken.contracts.models.errors import ContextOverflow, ModelError
-from awaken.contracts.models.inference import InferenceRequest, StreamResult
+from awaken.contracts.models.inference import InferenceRequest, StopReason, StreamResult
 from awaken.contracts.models.stream_recovery import (
     INTERRUPTED_PROMPT,
     TRUNCATED_PROMPT,
@@ -151,32 +151,38 @@ class InferenceSession:
             asked = self._rest()
         continuations = self._run.agent.spec.max_continuation_retries
         while True:
-            result = await self._ask_until_over(asked)
-            if not continuations or not result.needs_truncation_recovery:
-                break
+            try:
+                if asked is None:
+                    result = self._answer.end_with_calls()
+                else:
+                    patience = self._known_patience
+                    routes = self._routes if patience is None else patience.left
+                    await self.calls.make(asked, routes)
+                    result = self._answer.result()
+            except ModelError as error:
+                if not (self._answer.has_stopped and error.retryable):
+                    asked = await self._recover(error)
+                    continue
+                # It was all said; what broke was only the connection.
+                result = self._answer.result()
+            is_cut = result.stop_reason is StopReason.MAX_TOKENS
+            if not (is_cut and continuations and result.needs_truncation_recovery):
+                return msgspec.structs.replace(result, usage=self.calls.usage)
             continuations -= 1
             asked = self._rest_of_text(result.text, TRUNCATED_PROMPT)
-        return msgspec.structs.replace(result, usage=self.calls.usage)
 
-    async def _ask_until_over(self, asked: InferenceRequest | None) -> StreamResult:
-        """Ask until a stream has come to its end; returns the answer so far."""
-        while asked is not None:
-            try:
-                patience = self._known_patience
-                routes = self._routes if patience is None else patience.left
-                await self.calls.make(asked, routes)
-                return self._answer.result()
-            except ModelError as error:
-                if self._answer.has_stopped and error.retryable:
-                    # It was all said; what broke was only the connection.
-                    return self._answer.result()
-                self._keep()
-                if not (self._fits_now(error) or await self._outlasts(error)):
-                    if self._patience.has_better_word(error, has_begun=self._answer.has_begun):
-                        raise self._patience.better_word(error) from error
-                    raise
-                asked = self._rest()
-        return self._answer.end_with_calls()
+    async def _recover(self, error: ModelError) -> InferenceRequest | None:
+        """Decide what to ask for after a failure; None when nothing has to be asked for.
+
+        Raises:
+            ModelError: Nothing more may be tried.
+        """
+        self._keep()
+        if not (self._fits_now(error) or await self._outlasts(error)):
+            if self._patience.has_better_word(error, has_begun=self._answer.has_begun):
+                raise self._patience.better_word(error) from error
+            raise error
+        return self._rest()
 
     @property
     def _patience(self) -> RetryPlanner:

@@ -17,7 +17,6 @@ from awaken.runtime.spending.calls import (
     Reservation,
     in_time,
     most_nanos,
-    priced,
     release,
     reserve,
     settle,
@@ -167,8 +166,7 @@ class ModelCalls:
     ) -> None:
         run, usage = self._run, self._answer.usage
         if usage is not None:
-            if usage.cost_nanos is None or usage.cost_nanos < 0:
-                usage = priced(run, usage, route.spec)
+            usage = run.services.price_usage(usage, route.spec)
             self.usage = usage if self.usage is None else usage.plus(self.usage)
             run.usage = run.usage.plus(usage)
             if run.window is not None and not self._is_aside:

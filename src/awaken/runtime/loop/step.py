@@ -2,7 +2,7 @@
 
 from awaken.authoring.output import OutputInvalid
 from awaken.contracts.lifecycle import Failed, NaturalEnd, StoppedReason
-from awaken.contracts.messages.content import Text
+from awaken.contracts.messages.content import Text, text_of
 from awaken.contracts.messages.message import Message, Role, ToolCall, Visibility, user
 from awaken.contracts.models.errors import ModelError
 from awaken.contracts.models.inference import InferenceFailure, StopReason, StreamResult
@@ -148,7 +148,7 @@ def _write_answer(run: Run, response: StreamResult) -> None:
         is_cut = response.stop_reason is StopReason.MAX_TOKENS
         run.step.answer = Answered(is_cut=is_cut, dropped_calls=response.dropped_calls)
     run.step.calls = calls[: run.services.limits.calls_per_step]
-    if calls or response.text.strip():
+    if calls or text_of(response.content).strip():
         run.append(
             Message(
                 role=Role.ASSISTANT,

@@ -11,8 +11,8 @@ from awaken.contracts.runs.records import used_run_id
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, Release, RunDispatch
 from awaken.stores.rules import dispatches as rules
+from awaken.stores.rules.head import blank_thread
 from awaken.stores.rules.interrupts import is_stale
-from awaken.stores.rules.lineage import blank_thread
 
 from .tables import StoredThread, Tables
 from .turns import Turns

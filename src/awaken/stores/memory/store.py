@@ -2,8 +2,7 @@
 
 from awaken.contracts.clock import Clock, SystemClock
 from awaken.contracts.events import LoggedEvent
-from awaken.contracts.messages.message import MessageRecord
-from awaken.contracts.messages.transcript import Transcript
+from awaken.contracts.messages.message import MessageRecord, Transcript
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.queries import MessageQuery, Page, RunQuery, ThreadQuery, page_of

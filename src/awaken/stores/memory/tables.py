@@ -172,8 +172,10 @@ class Tables:
 
     def is_sent_elsewhere(self, run: RunRecord) -> bool:
         """Whether a dispatch on another thread than the run's names the run."""
-        named = self.run_dispatches.get(run.run_id, ())
-        return any(self.dispatches[id_].thread_id != run.thread_id for id_ in named)
+        for dispatch_id in self.run_dispatches.get(run.run_id, ()):
+            if self.dispatches[dispatch_id].thread_id != run.thread_id:
+                return True
+        return False
 
     def parents(self) -> Mapping[str, str | None]:
         """Return the parent of each thread."""

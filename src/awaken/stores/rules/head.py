@@ -3,11 +3,15 @@
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from awaken.contracts.errors import InvalidRecord
+from awaken.contracts.identity import present
 from awaken.contracts.record import Record
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import Thread, ThreadMetadata
 from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.store import Commit
 from awaken.contracts.suspension.tickets import Ticket
+from awaken.contracts.tenancy import TENANT_MARK, tenant_in
 
 OpenCalls = dict[str, tuple[str, ...]]
 """Calls without a result, each with the open or decided tickets that it waits on."""
@@ -107,3 +111,26 @@ class Found(Protocol):
     def has_messages(self, thread_id: str, ids: Iterable[str]) -> bool:
         """Whether the thread has a message with one of these ids."""
         ...
+
+
+def tenant_of(commit: Commit) -> str | None:
+    """Return the tenant that owns the thread if the commit creates it."""
+    if commit.thread is not None and (named := present(commit.thread.tenant_id)) is not None:
+        return named
+    return None if commit.run is None else commit.run.tenant_id
+
+
+def blank_thread(thread_id: str, tenant_id: str | None = None) -> Thread:
+    """Return a new, empty thread; it belongs to the tenant that its id names.
+
+    Raises:
+        InvalidRecord: The id is blank.
+        UnknownThread: The id belongs to another tenant.
+    """
+    if not thread_id.strip():
+        raise InvalidRecord(what="Thread", problem="its id is blank")
+    owner = tenant_in(thread_id) if thread_id[0] == TENANT_MARK else None
+    thread = Thread(id=thread_id, tenant_id=owner)
+    if tenant_id is not None:
+        thread.check_tenant(tenant_id)
+    return thread

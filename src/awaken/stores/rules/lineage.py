@@ -5,10 +5,8 @@ from collections.abc import Mapping
 import msgspec
 
 from awaken.contracts.errors import InvalidRecord
-from awaken.contracts.identity import present
 from awaken.contracts.runs.threads import NewestBranch, Thread, ThreadMetadata
-from awaken.contracts.storage.store import Commit
-from awaken.contracts.tenancy import have_same_tenant, tenant_in
+from awaken.contracts.tenancy import have_same_tenant
 
 Parents = Mapping[str, str | None]
 """The parent of each thread; a thread that is not in it does not exist."""
@@ -67,26 +65,6 @@ def _pick_newest(old: NewestBranch | None, new: NewestBranch | None) -> NewestBr
     if old is None or new is None:
         return old or new
     return max(old, new, key=lambda it: (it.number, it.thread_id))
-
-
-def tenant_of(commit: Commit) -> str | None:
-    """Return the tenant that owns the thread if the commit creates it."""
-    named = None if commit.thread is None else present(commit.thread.tenant_id)
-    return named or (None if commit.run is None else commit.run.tenant_id)
-
-
-def blank_thread(thread_id: str, tenant_id: str | None = None) -> Thread:
-    """Return a new, empty thread; it belongs to the tenant that its id names.
-
-    Raises:
-        InvalidRecord: The id is blank.
-        UnknownThread: The id belongs to another tenant.
-    """
-    if not thread_id.strip():
-        raise InvalidRecord(what="Thread", problem="its id is blank")
-    thread = Thread(id=thread_id, tenant_id=tenant_in(thread_id))
-    thread.check_tenant(tenant_id)
-    return thread
 
 
 def check_same_tenant(thread_id: str, run_id: str) -> None:

@@ -6,6 +6,7 @@ From the calls that are open before a commit it derives the calls that are open 
 from collections.abc import Iterable
 
 from awaken.contracts.errors import InvalidTranscript
+from awaken.contracts.identity import GENERATED_ID
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.messages.message import Message, Role
 from awaken.contracts.record import Record
@@ -14,7 +15,10 @@ from awaken.contracts.suspension.tickets import Ticket
 
 from .head import OpenCalls
 
-_TOOL = Role.TOOL  # Bound once: Python 3.11 reads a member through its class slowly.
+_ASSISTANT, _TOOL = (
+    Role.ASSISTANT,
+    Role.TOOL,
+)  # Bound once: Python 3.11 reads a member through its class slowly.
 
 
 class CallChange(Record, frozen=True, kw_only=True):
@@ -29,6 +33,28 @@ class CallChange(Record, frozen=True, kw_only=True):
 NO_CHANGE = CallChange(opened={}, answered=set())
 
 
+def is_own_id(message: Message) -> bool:
+    """Whether the runtime itself made the id, so that it cannot have been used before.
+
+    Only runs write answers and results, under fresh ids that begin with the time. A client can
+    send any other message twice. `check_chosen_ids` in `runtime/admission/admission.py` makes sure
+    that no client chooses the id of an answer.
+    """
+    return (
+        message.role in (_ASSISTANT, _TOOL) and GENERATED_ID.fullmatch(message.id or "") is not None
+    )
+
+
+def foreign_ids(messages: Iterable[Message]) -> list[str]:
+    """Return the ids that may have been used before."""
+    found = []
+    for message in messages:
+        is_run_written = message.role is _ASSISTANT or message.role is _TOOL
+        if not is_run_written or GENERATED_ID.fullmatch(message.id or "") is None:
+            found.append(message.id or "")
+    return found
+
+
 def checked_calls(
     thread_id: str, open_calls: OpenCalls, messages: tuple[Message, ...]
 ) -> CallChange:
@@ -40,45 +66,30 @@ def checked_calls(
     opened: OpenCalls = {}
     answered: set[str] = set()
     for message in messages:
+        calls = message.tool_calls
         if message.role is _TOOL:
-            _take_result(thread_id, message, opened, open_calls, answered)
+            call_id = message.tool_call_id or ""
+            if calls:
+                raise _invalid(thread_id, f"the result of call '{call_id}' asks for calls")
+            if call_id in opened:
+                del opened[call_id]
+            elif call_id in open_calls and call_id not in answered:
+                answered.add(call_id)
+            else:
+                raise _invalid(thread_id, f"a result for call '{call_id}', which is not open")
             continue
         if opened or len(answered) < len(open_calls):
             waiting = [*opened, *(call for call in open_calls if call not in answered)]
             raise _invalid(thread_id, f"a message follows calls without a result: {waiting}")
-        if message.tool_calls:
-            opened = _read_calls(thread_id, message)
+        for call in calls or ():
+            if message.role is not _ASSISTANT:
+                raise _invalid(thread_id, f"a {message.role} message asks for calls")
+            if not call.id or call.id in opened:
+                raise _invalid(thread_id, "a call id is blank or comes twice in one message")
+            opened[call.id] = ()
     if not (opened or answered):
         return NO_CHANGE
     return CallChange(opened=opened, answered=answered)
-
-
-def _take_result(
-    thread_id: str,
-    message: Message,
-    opened: OpenCalls,
-    open_calls: OpenCalls,
-    answered: set[str],
-) -> None:
-    call_id = message.tool_call_id or ""
-    if message.tool_calls:
-        raise _invalid(thread_id, f"the result of call '{call_id}' asks for calls")
-    if call_id in opened:
-        del opened[call_id]
-    elif call_id in open_calls and call_id not in answered:
-        answered.add(call_id)
-    else:
-        raise _invalid(thread_id, f"a result for call '{call_id}', which is not open")
-
-
-def _read_calls(thread_id: str, message: Message) -> OpenCalls:
-    calls = message.tool_calls or ()
-    asked: OpenCalls = {call.id: () for call in calls}
-    if message.role is not Role.ASSISTANT:
-        raise _invalid(thread_id, f"a {message.role} message asks for calls")
-    if len(asked) < len(calls) or "" in asked:
-        raise _invalid(thread_id, "a call id is blank or comes twice in one message")
-    return asked
 
 
 def open_after(

@@ -11,8 +11,8 @@ from awaken.contracts.storage.store import Commit, CommitReceipt, StreamCheckpoi
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.stores.rules.claims import check_holder
 from awaken.stores.rules.commits import advance, check_commit, run_of
-from awaken.stores.rules.lineage import tenant_of
-from awaken.stores.rules.message_ids import foreign_ids, is_own_id
+from awaken.stores.rules.head import tenant_of
+from awaken.stores.rules.transcript import foreign_ids, is_own_id
 
 from . import claims, rows
 from .blobs import tied

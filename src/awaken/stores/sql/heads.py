@@ -6,8 +6,7 @@ import msgspec
 
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import ForkPoint, NewestBranch, Thread, ThreadMetadata
-from awaken.stores.rules.head import HeldClaim, OpenCalls, ThreadHead
-from awaken.stores.rules.lineage import blank_thread
+from awaken.stores.rules.head import HeldClaim, OpenCalls, ThreadHead, blank_thread
 
 from . import rows
 from .blobs import tied

@@ -6,8 +6,7 @@ from functools import partial
 
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages.message import Message, MessageRecord
-from awaken.contracts.messages.transcript import Transcript
+from awaken.contracts.messages.message import Message, MessageRecord, Transcript
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.queries import MessageQuery, Page, RunQuery, ThreadQuery
