@@ -1,4 +1,4 @@
-"""The server: one ASGI app made of the protocols' routes, with who may call what.
+"""The server: one ASGI app made of the protocols' routes, with authentication and limits.
 
-It knows no concrete protocol, store or agent; `bootstrap` puts them together.
+It knows no concrete protocol, store or agent; `bootstrap` assembles them.
 """
