@@ -234,7 +234,7 @@ def test_a_run_whose_id_is_queued_while_it_begins_is_refused_before_anything_is_
         with pytest.raises(InvalidResume):
             await stage.ann.start(asked("quick", "more", run_id_hint=NAME))
         assert await store.load_thread("@ann:more") is None
-        stage.runtime._have_worked()
+        stage.runtime._start_worker()
         assert (await stage.ann.wait(NAME, 5_000)).termination == NaturalEnd()
 
     played(scenario, store)

@@ -296,9 +296,9 @@ def test_a_runtime_that_could_not_be_opened_is_opened_again_by_the_next_request(
         runtime = AgentRuntime([Agent("a", model=ScriptedModel(["hi"]), plugins=[late])])
         async with AsyncExitStack() as stack:
             with pytest.raises(PluginFailed):
-                await runtime._opened(stack)
+                await runtime._ensure_open(stack)
             # As a server does with each request until it is open.
-            await runtime._opened(stack)
+            await runtime._ensure_open(stack)
             assert (await runtime.run("a", "go")).text == "hi"
         assert late.life == ["open", "close", "open", "close"]
 

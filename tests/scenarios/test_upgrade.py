@@ -719,7 +719,7 @@ def test_updates_of_a_finished_call_need_their_key() -> None:
     careful = payer(tools=[], plugins=[Careful()])
     assert in_the_middle(careful, [record], messages=[answer]) == []
     (problem,) = in_the_middle(payer(tools=[]), [unknown], messages=[answer])
-    assert problem == "Tool 'pay' changed state 'nobody's', which nobody declares."
+    assert problem == "Tool 'pay' changed state 'nobody's', which no plugin and no tool declares."
     of_another_step = msgspec.structs.replace(record, step=2)
     (problem,) = in_the_middle(careful, [of_another_step], messages=[answer])
     assert problem == "Tool 'pay' of call 'c' is gone."

@@ -66,7 +66,7 @@ def a2a_app(
     outbound = Outbound(told.private_hosts, told.outbound_ports)
     desk = runtime._desk
     protocol = a2a_protocol(outbound, push, asks_tokens=told.asks_who_calls)
-    return ServerApp(premises_of(desk, told), (protocol,), runtime._opened)
+    return ServerApp(premises_of(desk, told), (protocol,), runtime._ensure_open)
 
 
 class Caller:

@@ -171,7 +171,7 @@ def test_a_decision_that_another_process_takes_is_looked_at_before_it_rests(tmp_
             decision = ToolCallResume(decision_id="d", result={"a": CANARY})
             # As where somebody else executes the run.
             control = runtime._control
-            shown = await control._screened([(ticket.ticket_id, decision)])
+            shown = await control._screen_decisions([(ticket.ticket_id, decision)])
             await control._mailbox.decide(shown)
             await runtime.wait(waiting.run_id, timeout_ms=20_000)
         assert CANARY not in str(model.requests)

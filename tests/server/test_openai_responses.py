@@ -504,7 +504,7 @@ def test_what_makes_no_sense_is_refused_in_openais_own_form() -> None:
                 assert refused.value.type == "invalid_request_error", body
             with pytest.raises(openai.BadRequestError):
                 await client.responses.retrieve(said.id, stream=True, starting_after=-5)
-            with pytest.raises(openai.APIStatusError, match="goes with its thread") as kept:
+            with pytest.raises(openai.APIStatusError, match="is deleted with its thread") as kept:
                 await client.responses.delete(said.id)
             assert kept.value.status_code == 405
 

@@ -1,4 +1,4 @@
-"""The server: one ASGI app made of the protocols' routes, with who may call what.
+"""The server: one ASGI app made of the protocols' routes, with authentication and limits.
 
 This module has its configuration and what `runtime.asgi()`, `runtime.view()` and
 `runtime.remembered` return. The package knows no concrete protocol, store or agent; `bootstrap`
