@@ -22,27 +22,29 @@ _FULL = BackendCapabilities()
 class LocalBackend:
     """Executes prepared runs with everything the runtime can do.
 
-    A delegate is a run of its own: its state, inbox and identity are its alone, and nothing it
-    does is visible in its parent's state.
+    A delegate is a separate run with its own state, inbox and identity. Nothing it does is
+    visible in its parent's state.
     """
 
     def capabilities(self) -> BackendCapabilities:
-        """The full set."""
+        """All capabilities."""
         return _FULL
 
     async def execute_root(self, request: BackendRootRunRequest) -> BackendRunResult:
         """Drive the loop to the run's end or its suspension."""
-        return await _driven(request)
+        return await _drive_loop(request)
 
     async def execute_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
-        """Drive the loop of a run that another run asked for."""
-        return await _driven(request)
+        """Drive the loop of a run that another run delegated."""
+        return await _drive_loop(request)
 
     async def abort(self, request: BackendAbortRequest) -> None:
-        """Nothing runs anywhere else."""
+        """Do nothing: the run executes in this process and is cancelled through its token."""
 
 
-async def _driven(request: BackendRootRunRequest | BackendDelegateRunRequest) -> BackendRunResult:
+async def _drive_loop(
+    request: BackendRootRunRequest | BackendDelegateRunRequest,
+) -> BackendRunResult:
     run = request.local
     if not isinstance(run, Run):
         raise BackendExecutionFailed(problem="the local backend needs a run of this process")
