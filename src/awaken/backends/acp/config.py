@@ -127,7 +127,7 @@ def _check(program: Program) -> None:
     if not program.command or not program.command[0].strip():
         _refuse("option 'command' is empty; name the program and its arguments")
     if not os.path.isabs(program.cwd):
-        _refuse("option 'cwd' is no absolute path; name the folder that the agent works in")
+        _refuse("option 'cwd' is not an absolute path; name the folder that the agent works in")
     if any("\0" in value for value in values):
         _refuse("an option holds a NUL character; leave it out")
     if any(not name or "=" in name for name in program.env):

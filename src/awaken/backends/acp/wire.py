@@ -102,7 +102,8 @@ class AcpWire:
             frame = msgspec.convert(message, _Frame)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             shown = self._process.redacted(line.decode(errors="replace").strip())[:_SHOWN_CHARS]
-            problem = f"the agent wrote what is no message ({str(error)[:_SHOWN_CHARS]}): {shown}"
+            why = str(error)[:_SHOWN_CHARS]
+            problem = f"the agent wrote a line that is not a message ({why}): {shown}"
             raise errors.RemoteMalformed(problem=problem) from error
         self._open += frame.method is not None and "id" in message
         if self._open > self._limits.open_requests:
