@@ -54,7 +54,7 @@ def test_a_good_endpoint_is_taken() -> None:
         ({"options": {"command": [" "]}}, "'command' is empty"),
         ({"options": {"command": ["a", 1]}}, "command is a list of arguments"),
         ({"options": {"command": ["a\0b"]}}, "NUL"),
-        ({"options": {"cwd": "here"}}, "'cwd' is no absolute path"),
+        ({"options": {"cwd": "here"}}, "'cwd' is not an absolute path"),
         ({"options": {"env": {"A": 1}}}, "env has texts by name"),
         ({"options": {"env": {"A=B": "c"}}}, "'env' has a blank name"),
         ({"base_url": "http://localhost"}, "base_url must be 'stdio:'"),

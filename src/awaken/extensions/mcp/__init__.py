@@ -1,7 +1,7 @@
 """MCP servers as tools, skills and resources of agents.
 
-Belongs here: connections to servers, their catalogues, calls, and what servers ask in return. Does
-not: the protocol itself, which is the SDK's (extra `mcp`, loaded when a server is connected to).
+Belongs here: connections to servers, their catalogues, calls, and the servers' own questions. Does
+not: the protocol itself, which the SDK implements (extra `mcp`, loaded at the first connection).
 """
 
 from awaken.outbound.credentials import ClientCredentials, Login
