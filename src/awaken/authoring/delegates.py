@@ -57,7 +57,7 @@ class AgentTool(FunctionTool[..., Awaitable[ToolResult]]):
         super().__init__(self._ask_agent, options)
 
     async def _ask_agent(self, prompt: str, ctx: ToolContext) -> ToolResult:
-        """Ask the agent, or pass a decision on to it when the call goes on.
+        """Ask the agent, or pass a decision on to it when the call continues.
 
         Args:
             prompt: What the agent should do. It sees nothing else of this conversation.
