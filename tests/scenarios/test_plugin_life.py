@@ -213,7 +213,7 @@ def test_an_agent_names_a_plugin_that_an_installed_package_offers(
     ("value", "problem"),
     [
         (f"{__name__}:Nothing", "could not be made"),
-        (f"{__name__}:Limits", "is no plugin"),
+        (f"{__name__}:Limits", "is not a plugin"),
         (f"{__name__}:Prepared", "it calls itself 'prepared'"),
     ],
 )

@@ -125,7 +125,7 @@ def _model_id(agent: Agent) -> str:
         return model if is_named else _refuse(agent, "model", "it is blank")
     if isinstance(model, ModelClient) and not isinstance(model, type):
         return f"{agent.id}:model"
-    _refuse(agent, "model", "it is no model id, no ModelSpec, no ModelPool and no ModelClient")
+    _refuse(agent, "model", "it is not a model id, a ModelSpec, a ModelPool or a ModelClient")
 
 
 def _plugin_ids(agent: Agent) -> tuple[str, ...]:
@@ -141,7 +141,7 @@ def _plugin_ids(agent: Agent) -> tuple[str, ...]:
 
 def _encode_sections(agent: Agent) -> dict[str, Any]:
     if not isinstance(agent.config, Mapping):
-        _refuse(agent, "config", "it is no mapping of section names")
+        _refuse(agent, "config", "it is not a mapping of section names")
     try:
         return {
             name: msgspec.to_builtins(section, str_keys=True, enc_hook=encode_model)

@@ -57,7 +57,7 @@ class AgentTool(FunctionTool[..., Awaitable[ToolResult]]):
         super().__init__(self._ask_agent, options)
 
     async def _ask_agent(self, prompt: str, ctx: ToolContext) -> ToolResult:
-        """Ask the agent, or pass a decision on to it when the call goes on.
+        """Ask the agent, or pass a decision on to it when the call continues.
 
         Args:
             prompt: What the agent should do. It sees nothing else of this conversation.
@@ -151,7 +151,7 @@ def _build_payload(answer: BackendRunResult) -> dict[str, Any]:
 def _build_ticket(answer: BackendRunResult, prompt: str, ctx: ToolContext) -> SuspendTicket:
     call_id = ctx.call_id.strip() or ctx.tool_name
     reason = answer.status.status_reason(answer.termination)
-    asked = answer.tickets[0].suspension if len(answer.tickets) == 1 else Suspension()
+    question = answer.tickets[0].suspension if len(answer.tickets) == 1 else Suspension()
     return SuspendTicket(
         suspension=Suspension(
             id=f"delegate_run:{answer.run_id}" if answer.run_id else "delegate_tool",
@@ -164,8 +164,8 @@ def _build_ticket(answer: BackendRunResult, prompt: str, ctx: ToolContext) -> Su
                 "tool_call_id": call_id,
                 **_list_questions(answer),
             },
-            response_schema=asked.response_schema,
-            choices=asked.choices,
+            response_schema=question.response_schema,
+            choices=question.choices,
         ),
         pending=PendingToolCall(id=call_id, name=ctx.tool_name, arguments={"prompt": prompt}),
         resume_mode=ResumeMode.PASS_DECISION_TO_TOOL,

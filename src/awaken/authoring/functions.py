@@ -101,7 +101,7 @@ def as_tool(candidate: Any) -> Tool:
         InvalidSpec: It is neither, or it cannot be offered to a model.
     """
     if isinstance(candidate, type) or not (callable(candidate) or isinstance(candidate, Tool)):
-        raise InvalidSpec(what=f"tool {candidate!r}", problem="it is no tool and no function")
+        raise InvalidSpec(what=f"tool {candidate!r}", problem="it is neither a tool nor a function")
     if not isinstance(candidate, Tool):
         return _declare_tool(candidate, {})
     if problem := _find_problem(candidate.descriptor):
@@ -112,13 +112,13 @@ def as_tool(candidate: Any) -> Tool:
 def _find_problem(descriptor: Any) -> str | None:
     """Why a tool cannot be offered to a model, or None."""
     if not isinstance(descriptor, ToolDescriptor):
-        return "its descriptor is no ToolDescriptor"
+        return "its descriptor is not a ToolDescriptor"
     if not _ID.fullmatch(descriptor.id):
-        return f"{descriptor.id!r} is no tool id; give id= of letters, digits, _ and -"
+        return f"{descriptor.id!r} is not a valid tool id; set id= with letters, digits, _ and -"
     schema = descriptor.parameters
     if schema and (schema.get("type") != "object" or _ALTERNATIVES & schema.keys()):
         return (
-            "its parameters are no object: give a schema of type 'object' without anyOf, oneOf "
+            "its parameters are not an object: use a schema of type 'object' without anyOf, oneOf "
             "or allOf at its top, and put other values into a property"
         )
     return None

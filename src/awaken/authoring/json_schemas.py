@@ -25,14 +25,14 @@ class JsonSchema:
     """A JSON Schema, compiled once.
 
     Raises:
-        InvalidSpec: It is no valid schema, too large, or refers to another document.
+        InvalidSpec: It is not a valid schema, is too large, or refers to another document.
     """
 
     __slots__ = ("_cost", "_validator")
 
     def __init__(self, schema: Any, *, what: str) -> None:
         if not isinstance(schema, dict):
-            raise InvalidSpec(what=what, problem="it is no object")
+            raise InvalidSpec(what=what, problem="it is not an object")
         self._cost = SchemaCost(schema, what=what)
         self._validator = _compile(schema, what)
 

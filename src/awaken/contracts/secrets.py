@@ -51,7 +51,7 @@ def encode_secret(value: Any) -> str:
     """The hook by which msgspec writes secrets as JSON."""
     if isinstance(value, RedactedString):
         return value.reveal()
-    message = f"{type(value).__name__} is no JSON value"
+    message = f"{type(value).__name__} is not a JSON value"
     raise TypeError(message)
 
 

@@ -113,7 +113,7 @@ GREETING = Skill(
 
 def extended_agents(tools: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The options of each agent that uses extensions; `tools` are the demo's tools, by id."""
-    showing = GenerativeUiPlugin()
+    generative_ui = GenerativeUiPlugin()
     openui = {"agent": "openui-ui", "components": OPENUI_COMPONENTS, "root": "Stack"}
     json_render = {"agent": "json-render-ui", "components": JSON_COMPONENTS}
     openui_library = OpenUiConfig(agent="openui-ui", components=OPENUI_COMPONENTS, root="Stack")
@@ -144,17 +144,17 @@ def extended_agents(tools: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         },
         "a2ui": {
             "description": "Shows A2UI surfaces; try RUN_A2UI_TOOL.",
-            "plugins": [showing],
+            "plugins": [generative_ui],
         },
         "genui": {
             "description": "Shows interfaces of all three kinds.",
-            "plugins": [showing],
+            "plugins": [generative_ui],
             "delegates": ["json-render-ui", "openui-ui"],
             "config": {"generative_ui": {"json_render": json_render, "openui": openui}},
         },
         "json-render": {
             "description": "Shows JSON interfaces; try RUN_JSON_UI_TOOL.",
-            "plugins": [showing],
+            "plugins": [generative_ui],
             "delegates": ["json-render-ui"],
             "config": {"generative_ui": {"a2ui": False, "json_render": json_render}},
         },
@@ -165,7 +165,7 @@ def extended_agents(tools: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         },
         "openui": {
             "description": "Shows OpenUI interfaces; try RUN_UI_TOOL.",
-            "plugins": [showing],
+            "plugins": [generative_ui],
             "delegates": ["openui-ui"],
             "config": {"generative_ui": {"a2ui": False, "openui": openui}},
         },

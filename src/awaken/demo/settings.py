@@ -98,14 +98,14 @@ def _choose_model(environment: Mapping[str, str]) -> str:
 def _read_rounds(environment: Mapping[str, str], usual: int) -> int:
     text = _read_text(environment, "AGENT_MAX_ROUNDS")
     if text and not (text.isascii() and text.isdecimal() and 0 < int(text) <= 10_000):
-        raise InvalidInput(what="AGENT_MAX_ROUNDS", problem=f"'{text}' is no number from 1 on")
+        raise InvalidInput(what="AGENT_MAX_ROUNDS", problem=f"'{text}' is not from 1 to 10000")
     return int(text) if text else usual
 
 
 def _read_choice(environment: Mapping[str, str], name: str, choices: Mapping[str, T]) -> T | None:
     text = _read_text(environment, name).lower()
     if text and text not in choices:
-        problem = f"'{text}' is none of {', '.join(choices)}"
+        problem = f"'{text}' is not one of {', '.join(choices)}"
         raise InvalidInput(what=name, problem=problem)
     return choices.get(text)
 
@@ -114,13 +114,13 @@ def _read_command(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(_read_text(environment, name)))
     except ValueError as error:
-        raise InvalidInput(what=name, problem=f"it is no command: {error}") from error
+        raise InvalidInput(what=name, problem=f"it is not a command: {error}") from error
 
 
 def _read_address(environment: Mapping[str, str], name: str) -> str | None:
     text = _read_text(environment, name)
     if text and not _is_address(text):
-        raise InvalidInput(what=name, problem="it is no http:// or https:// address")
+        raise InvalidInput(what=name, problem="it is not an http:// or https:// address")
     return text or None
 
 

@@ -197,7 +197,7 @@ def _check_host(host: str) -> None:
         return
     name = host.removesuffix(".").lower()
     if not _NAME.fullmatch(name) or len(name) > 253:
-        raise _invalid_url("its host is no name")
+        raise _invalid_url("its host is not a valid name")
     last = name.rpartition(".")[2]
     if _NUMBER.fullmatch(last):
         # Octal, hexadecimal and short forms, which some systems parse as addresses.

@@ -42,7 +42,7 @@ class ValueTest:
     """One text compared in one way.
 
     Raises:
-        PatternError: The text is no glob, or no regular expression.
+        PatternError: The text is not a valid glob or regular expression.
     """
 
     __slots__ = ("_loose", "_sees_through", "_strict", "kind", "text")
@@ -133,7 +133,7 @@ def matcher_of(
     """Build the matcher of a text; with `fold` it is compared with folded texts.
 
     Raises:
-        PatternError: The text is no glob, or no regular expression.
+        PatternError: The text is not a valid glob or regular expression.
     """
     match kind:
         case ConditionKind.EXACT:

@@ -19,7 +19,7 @@ class ToolName:
     """The tool name or names that a pattern matches.
 
     Raises:
-        PatternError: The text is no glob, or no regular expression.
+        PatternError: The text is not a valid glob or regular expression.
     """
 
     __slots__ = ("_matcher", "kind", "text")

@@ -136,7 +136,7 @@ def custom_detector(kind: str, pattern: str, longest: int | None = None) -> Dete
         expression = re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0].decode(errors="replace")
-        raise InvalidSpec(what=what, problem=f"it is no RE2 expression: {reason}") from error
+        raise InvalidSpec(what=what, problem=f"it is not an RE2 expression: {reason}") from error
     if expression.search("") is not None:
         raise InvalidSpec(what=what, problem="it matches the empty text")
     if longest is not None and _ENDLESS.search(_QUOTED.sub("", pattern)) is not None:

@@ -228,8 +228,8 @@ def test_a_check_of_ones_own_is_used_like_any_other() -> None:
     ("rule", "problem"),
     [
         ({"detect": ["unknown"]}, "known ones: secrets, pii"),
-        ({"detect": [], "pattern": "("}, "no RE2 expression"),
-        ({"detect": [], "pattern": "(a)\\1"}, "no RE2 expression"),
+        ({"detect": [], "pattern": "("}, "not an RE2 expression"),
+        ({"detect": [], "pattern": "(a)\\1"}, "not an RE2 expression"),
         ({"detect": [], "pattern": "a*"}, "matches the empty text"),
         ({"detect": [], "pattern": "a" * 600}, "longer than 512"),
         ({"detect": [], "pattern": "ax+y", "max_chars": 9}, "may find more than 9"),

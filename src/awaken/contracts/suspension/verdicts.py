@@ -64,16 +64,16 @@ def read_decision(ticket: Ticket, given: ToolCallResume) -> ToolCallResume:
         InvalidDecision: It is not a clear answer to the ticket's question.
     """
     is_cancel = given.action == DecisionAction.CANCEL
-    asked = ticket.asked_of(given)
+    kind = ticket.asked_of(given)
     choices = ticket.suspension.choices or _NO_CHOICES
     if is_cancel:
-        if asked is Asks.PERMISSION and _try_verdict(given.result, choices) is True:
+        if kind is Asks.PERMISSION and _try_verdict(given.result, choices) is True:
             problem = "its action declines and its payload approves"
             raise InvalidDecision(what=_name_decision(ticket), problem=problem)
         return _build_refusal(given, choices)
-    if given.action != DecisionAction.RESUME or asked is Asks.ANSWER:
+    if given.action != DecisionAction.RESUME or kind is Asks.ANSWER:
         return given
-    is_open = asked is Asks.EITHER
+    is_open = kind is Asks.EITHER
     try:
         verdict = read_verdict(_verdict_fields(given.result) if is_open else given.result, choices)
     except _Unclear as error:
@@ -124,11 +124,11 @@ def read_verdict(payload: Any, choices: Mapping[str, bool] = _NO_CHOICES) -> boo
     Raises:
         _Unclear: It states something else, or both.
     """
-    said = {verdict for verdict in _read_statements(payload, choices, 0) if verdict is not None}
-    if len(said) > 1:
+    verdicts = {verdict for verdict in _read_statements(payload, choices, 0) if verdict is not None}
+    if len(verdicts) > 1:
         problem = "it says both yes and no"
         raise _Unclear(problem)
-    return next(iter(said), None)
+    return next(iter(verdicts), None)
 
 
 def _try_verdict(payload: Any, choices: Mapping[str, bool]) -> bool | None:

@@ -39,11 +39,11 @@ class Delegation(Record, frozen=True, kw_only=True):
         """Refuse a delegation that no agent could execute.
 
         Raises:
-            InvalidInput: The agent or the prompt is no text.
+            InvalidInput: The agent or the prompt is not a text.
         """
         for name in ("agent_id", "prompt"):
             if not isinstance(getattr(self, name), str):
-                raise InvalidInput(what=f"Delegation: {name}", problem="it is no text")
+                raise InvalidInput(what=f"Delegation: {name}", problem="it is not a text")
 
 
 class DurableMessageRequest(Record, frozen=True, kw_only=True):
