@@ -86,7 +86,11 @@ def advance(head: ThreadHead, commit: Commit, change: Change) -> CommitReceipt:
     if head.cancel_cause is not None:
         head.cancel_cause = cause_after(head, commit)
     if commit.run is not None:
-        _advance_run(head, commit.run, change)
+        head.open_run = change.open_run
+        if change.open_run is None:
+            head.live_tickets.clear()
+        if change.shown.latest_run_id == commit.run.run_id:
+            head.latest_run = commit.run
     if commit.claim is not None:
         assert commit.fencing_token is not None
         head.claim = HeldClaim(token=commit.fencing_token, worker_id=commit.claim.worker_id)
@@ -179,11 +183,3 @@ def _advance_calls(head: ThreadHead, change: Change) -> None:
         for call_id in change.calls.answered:
             del head.open_calls[call_id]
         head.open_calls.update(change.calls.opened)
-
-
-def _advance_run(head: ThreadHead, run: RunRecord, change: Change) -> None:
-    head.open_run = change.open_run
-    if change.open_run is None:
-        head.live_tickets.clear()
-    if change.shown.latest_run_id == run.run_id:
-        head.latest_run = run
