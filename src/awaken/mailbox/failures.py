@@ -59,7 +59,7 @@ class Failures:
         try:
             if isinstance(error, UnknownAgent) and await self._is_others_turn(dispatch):
                 logger.info("Dispatch '%s' is left to others: %s", dispatch.dispatch_id, error)
-                await self.give_back(dispatch, self._others_ms(), error=_reason(error))
+                await self.give_back(dispatch, self._others_ms(), error=describe_error(error))
                 return
             _log(dispatch, error)
             if is_permanent(error):
@@ -111,7 +111,7 @@ class Failures:
             dispatch.dispatch_id,
             _token(dispatch),
             delay_ms=self._pause_ms(dispatch.attempt_count),
-            error=_reason(error),
+            error=describe_error(error),
         )
 
     def _pause_ms(self, attempt: int) -> int:
@@ -121,15 +121,18 @@ class Failures:
 
     async def _end_as_dead_letter(self, dispatch: RunDispatch, error: Exception) -> None:
         if await self._is_late_decision(dispatch, error):
-            late = Release(status=DispatchStatus.SUPERSEDED, error=_reason(error))
+            late = Release(status=DispatchStatus.SUPERSEDED, error=describe_error(error))
             await self._store.release(dispatch.dispatch_id, _token(dispatch), late)
             return
-        release = Release(status=DispatchStatus.DEAD_LETTER, error=_reason(error))
+        release = Release(status=DispatchStatus.DEAD_LETTER, error=describe_error(error))
         if isinstance(error, UnknownThread):
             # Thread and run belong to another tenant: nothing is written there.
             await self._store.release(dispatch.dispatch_id, _token(dispatch), release)
             return
-        termination = Failed(message=without_secrets(str(error)), code=_code(error))
+        termination = Failed(
+            message=without_secrets(str(error)),
+            code=error.code if isinstance(error, AwakenError) else "error",
+        )
         run = await self._services.open_run(dispatch.thread_id)
         if run is not None and not is_own(run, dispatch):
             run = None
@@ -167,14 +170,6 @@ def _log(dispatch: RunDispatch, error: Exception) -> None:
         printable(without_secrets(str(error))),
         exc_info=loggable_error(error) if not isinstance(error, AwakenError) else None,
     )
-
-
-def _code(error: Exception) -> str:
-    return error.code if isinstance(error, AwakenError) else "error"
-
-
-def _reason(error: Exception) -> str:
-    return describe_error(error)
 
 
 def _token(dispatch: RunDispatch) -> str:

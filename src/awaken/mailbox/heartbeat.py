@@ -128,16 +128,15 @@ class Heartbeat:
                     self._changed.wait()
                 elif (left := self._next_at - self._clock.monotonic_ms()) > 0:
                     self._changed.wait(left / 1000)
-                elif tokens := self._live_tokens():
+                elif tokens := tuple(
+                    token for token, held in self._held.items() if not held.is_lost
+                ):
                     # Set before the store is asked, so that a signal meanwhile is not lost.
                     self._next_at = self._clock.monotonic_ms() + self._renew_ms
                     return tokens
                 else:
                     self._next_at = None
             return ()
-
-    def _live_tokens(self) -> tuple[str, ...]:
-        return tuple(token for token, held in self._held.items() if not held.is_lost)
 
     def _beat(self, keeper: LeaseKeeper | None, tokens: tuple[str, ...]) -> LeaseKeeper | None:
         """Extend the leases once; returns the keeper for the next time, or None after a failure."""

@@ -52,11 +52,15 @@ def read_file(root: Path, parts: tuple[str, ...], limit: int) -> bytes:
     try:
         resolved = root.joinpath(*parts).resolve()
         if not resolved.is_relative_to(root.resolve() / parts[0]):
-            raise SkillProblem(kind="path_escapes_root", message=f"{shown!r} leads out of the skill.")
+            raise SkillProblem(
+                kind="path_escapes_root", message=f"{shown!r} leads out of the skill."
+            )
         descriptor = _open_file(root, parts)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise SkillProblem(kind="unsupported_path", message=f"{shown!r} is not a regular file.")
+                raise SkillProblem(
+                    kind="unsupported_path", message=f"{shown!r} is not a regular file."
+                )
             return _read(descriptor, limit)
         finally:
             os.close(descriptor)

@@ -82,4 +82,6 @@ def _text(data: bytes, path: str, *, is_cut: bool) -> str:
     try:
         return codecs.getincrementaldecoder("utf-8")().decode(data, final=not is_cut)
     except UnicodeDecodeError as error:
-        raise SkillProblem(kind="unsupported_path", message=f"{path!r} is not UTF-8 text.") from error
+        raise SkillProblem(
+            kind="unsupported_path", message=f"{path!r} is not UTF-8 text."
+        ) from error

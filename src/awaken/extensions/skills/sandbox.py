@@ -45,7 +45,9 @@ class Sandbox:
             SkillProblem: The platform cannot isolate it, or cannot disable the network.
         """
         if sys.platform != "linux":
-            raise SkillProblem(kind="unsupported_operation", message="Scripts of skills need Linux.")
+            raise SkillProblem(
+                kind="unsupported_operation", message="Scripts of skills need Linux."
+            )
         isolation = await self._means(config)
         if not isolation and (problem := _refusal(config)):
             raise problem

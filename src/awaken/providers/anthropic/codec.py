@@ -57,7 +57,9 @@ class AnthropicCodec:
         self._marker = {"type": "ephemeral", **({"ttl": ttl} if ttl else {})}
         self._messages = EncodedMessages(lambda message: encode_message(message, origin))
         self._tools = EncodedParts[tuple[ModelTool, ...]](encode_tools)
-        self._marked_tools = EncodedParts[tuple[ModelTool, ...]](self._encode_marked)
+        self._marked_tools = EncodedParts[tuple[ModelTool, ...]](
+            lambda tools: encode_tools(tools, self._marker)
+        )
 
     def encode(self, request: InferenceRequest) -> WireRequest:
         """Build the request.
@@ -81,9 +83,6 @@ class AnthropicCodec:
         pieces = [of(message) for message in distinct_calls(in_call_order(messages))]
         parts += (b',"messages":[', joined_turns(pieces, _OPENINGS, _FIRST_WORDS), b"]}")
         return b"".join(parts)
-
-    def _encode_marked(self, tools: tuple[ModelTool, ...]) -> bytes:
-        return encode_tools(tools, self._marker)
 
     def headers(self, key: RedactedString | None) -> Mapping[str, str]:
         """Return the headers of every request, including the key."""

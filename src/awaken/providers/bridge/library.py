@@ -97,7 +97,8 @@ class Library:
             return infer_model(name, self._provider)
         except (UserError, ImportError, TypeError, ValueError) as error:
             message = f"'{name}' cannot be asked: {error}"
-            raise (Unauthorized if _asks_for_key(error) else ModelNotFound)(message) from error
+            is_key_missing = isinstance(error, UserError) and "key" in str(error).lower()
+            raise (Unauthorized if is_key_missing else ModelNotFound)(message) from error
 
     def _provider(self, name: str) -> Provider[Any]:
         options = dict(self._spec.adapter_options)
@@ -106,10 +107,6 @@ class Library:
         if self._spec.base_url is not None:
             options["base_url"] = self._spec.base_url
         return infer_provider_class(name)(**options) if options else infer_provider(name)
-
-
-def _asks_for_key(error: Exception) -> bool:
-    return isinstance(error, UserError) and "key" in str(error).lower()
 
 
 def _scrub_key(error: ModelError, key: RedactedString | None) -> ModelError:

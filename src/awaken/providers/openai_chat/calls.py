@@ -60,7 +60,7 @@ class Calls:
             events += self.begin_waiting(answer_id)
             call = self._open_call(piece.index)
         arguments = function.arguments or ""
-        text = arguments if isinstance(arguments, str) else _json(arguments)
+        text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
         if call.has_begun:
             return [*events, ToolCallDelta(id=call.id, args_delta=text)] if text else events
         call.id = call.id or piece.id or ""
@@ -103,7 +103,3 @@ def _begin(call: _Call) -> list[ModelEvent]:
     start, held = ToolCallStart(id=call.id, name=call.name), "".join(call.held)
     call.held.clear()
     return [start, ToolCallDelta(id=call.id, args_delta=held)] if held else [start]
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

@@ -203,7 +203,10 @@ class Claims:
     def expired(self, is_gone: Callable[[str], bool] | None = None) -> list[StoredThread]:
         """List threads whose lease has run out or whose worker is gone, oldest lease first."""
         now = self._clock.monotonic_ms()
-        held = [(it, self._tables.threads[it.thread_id].claim) for it in self._all_leases()]
+        held = [
+            (it, self._tables.threads[it.thread_id].claim)
+            for it in tuple(self._tables.leases.values())
+        ]
         leases = [
             lease
             for lease, claim in held
@@ -212,9 +215,6 @@ class Claims:
         ]
         leases.sort(key=lambda lease: lease.until)
         return [self._tables.threads[lease.thread_id] for lease in leases]
-
-    def _all_leases(self) -> tuple[StoredLease, ...]:
-        return tuple(self._tables.leases.values())
 
     def shown(self, dispatch: RunDispatch) -> RunDispatch:
         """Return a dispatch as readers see it: if it is claimed, with the end of its lease."""

@@ -68,7 +68,7 @@ def list_messages(thread: StoredThread, thread_id: str, query: MessageQuery) -> 
             thread.messages[seq - 1],
             thread_id=thread_id,
             seq=seq,
-            created_at=_commit_time(history, seq),
+            created_at=history[bisect_left(history, seq, key=_message_count)].committed_at,
         )
         for seq in page
     )
@@ -83,10 +83,6 @@ def _fits_message(thread: StoredThread, seq: int, query: MessageQuery) -> bool:
             return False
     produced_by = message.metadata.run_id if message.metadata is not None else None
     return query.run_id is None or produced_by == query.run_id
-
-
-def _commit_time(history: list[AppliedCommit], seq: int) -> int:
-    return history[bisect_left(history, seq, key=_message_count)].committed_at
 
 
 def _message_count(applied: AppliedCommit) -> int:

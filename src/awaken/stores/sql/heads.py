@@ -52,7 +52,8 @@ class StoredHead(ThreadHead):
     )
 
     def __init__(self, row: Row) -> None:
-        shown = _read_shown(row)
+        beside = (row[16], row[1], row[2], row[3], row[5], row[17])
+        shown = rows.unpacked(row[8], _SHOWN, f"Thread '{row[16]}'", *beside)
         super().__init__(_make_thread(row, shown))
         self.no: int = row[0]
         self.version = row[1]
@@ -181,11 +182,6 @@ async def _load_parts(session: SqlSession, head: StoredHead) -> StoredHead:
         assert found is not None
         head.live_tickets[ticket_id] = rows.unpacked(found[0], rows.TICKET, f"Ticket '{ticket_id}'")
     return head
-
-
-def _read_shown(row: Row) -> _Shown:
-    beside = (row[16], row[1], row[2], row[3], row[5], row[17])
-    return rows.unpacked(row[8], _SHOWN, f"Thread '{row[16]}'", *beside)
 
 
 def _make_branching(thread: Thread) -> _Branching | None:

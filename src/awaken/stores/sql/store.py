@@ -18,9 +18,10 @@ from awaken.contracts.storage.store import (
     StreamCheckpoint,
     ToolRecord,
 )
+from awaken.stores.rules.lineage import edited
 
-from . import commits, edits, reading, retention, rows
-from .heads import find_head, run_with, settled_head
+from . import commits, reading, retention, rows
+from .heads import find_head, made_head, run_with, settled_head
 from .mailbox_port import SqlMailbox
 from .outbox import SqlOutbox
 from .profiles import SqlProfiles
@@ -164,7 +165,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
 
     async def save_thread(self, thread: Thread) -> Thread:
         """Create a thread, or change its lineage and metadata; pointers and version stay."""
-        return await self._database.write(partial(edits.save_thread, thread=thread))
+        return await self._database.write(partial(_save_thread, thread=thread))
 
     async def delete_thread(
         self, thread_id: str, strategy: DeleteStrategy = DeleteStrategy.DETACH
@@ -199,6 +200,27 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
         return await self._database.read(
             partial(reading.list_events, thread_id=thread_id, after=after, limit=limit)
         )
+
+
+async def _save_thread(session: SqlSession, thread: Thread) -> Thread:
+    """Create a thread, or edit one; see `ThreadStore.save_thread`."""
+    head = await made_head(session, thread.id, thread.tenant_id)
+    wanted = thread.normalized().parent_thread_id
+    parents = {} if wanted is None else await commits.parents_of(session, wanted)
+    head.shown = edited(parents, head.shown, thread)
+    if head.shown.metadata.updated_at is not None:
+        head.updated_at = head.shown.metadata.updated_at
+    shown = head.shown
+    await session.run(
+        "save_edit",
+        head.no,
+        head.updated_at,
+        head.sort_at,
+        shown.resource_id,
+        shown.parent_thread_id,
+        head.packed(),
+    )
+    return head.view()
 
 
 def _retrieve_error(probe: asyncio.Task[None]) -> None:

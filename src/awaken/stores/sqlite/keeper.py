@@ -22,7 +22,9 @@ class SqliteLeaseKeeper:
     def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
         """Extend the leases that are still held, and report to each holder what has changed."""
         try:
-            connection = self._connect()
+            if self._connection is None:
+                self._connection = connected(self._path, self._store, is_writer=True)
+            connection = self._connection
             connection.execute("BEGIN IMMEDIATE")
             now = self._now()
             news = tuple(_extend(connection, token, now, lease_ms) for token in claim_tokens)
@@ -37,11 +39,6 @@ class SqliteLeaseKeeper:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-
-    def _connect(self) -> sqlite3.Connection:
-        if self._connection is None:
-            self._connection = connected(self._path, self._store, is_writer=True)
-        return self._connection
 
 
 def _extend(connection: sqlite3.Connection, token: str, now: Moment, lease_ms: int) -> LeaseNews:
