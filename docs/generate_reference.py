@@ -52,6 +52,7 @@ from awaken import (
     SubmitReceipt,
     TextDelta,
     ToolContext,
+    tool,
 )
 from awaken.bootstrap.decisions import DecisionOptions
 from awaken.bootstrap.known_providers import ADAPTERS, KNOWN_PROVIDERS
@@ -158,22 +159,6 @@ MEANINGS: dict[str, dict[str, str]] = {
         "delegates": DELEGATES,
         "registry": "The remote registry that it was found in; the runtime fills it in.",
     },
-    "Agent": {
-        "id": "The agent's name. Runs and handoffs use it.",
-        "instructions": "Becomes `system_prompt`.",
-        "tools": "Tools and plain functions that this agent alone has.",
-        "plugins": "Plugins that this agent alone has. Their names become `plugin_ids`.",
-        "description": "What the agent is for; what agents are told that may ask it.",
-        "max_rounds": "At most this many inferences in a run. 0 means no limit.",
-        "stop": "Becomes `stop_conditions`.",
-        "parallel_tools": "Run the calls of one step side by side.",
-        "allowed_tools": "Ids or glob patterns. Absent allows all.",
-        "excluded_tools": "Ids or glob patterns. Exclusion wins.",
-        "delegates": DELEGATES,
-        "reasoning_effort": "`none`, `low`, `medium`, `high`, `max`, or a budget of tokens.",
-        "context_policy": "How much history a request may carry; see below.",
-        "max_continuation_retries": "How often an answer cut off at the output limit is continued.",
-    },
     "ModelSpec": {
         "id": "The name that agents use.",
         "provider_id": "A known provider, a key of `AgentRuntime(providers=…)`, or `scripted`.",
@@ -261,14 +246,6 @@ MEANINGS: dict[str, dict[str, str]] = {
         "kind": "`execute`, `read`, `edit`, `search` or `other`. Gates see it; absent is guessed.",
         "effect": "`none`, `idempotent` or `once`: what may be run again.",
         "timeout_ms": "How long one call may take. Absent uses the runtime's limit.",
-        "metadata": "Yours. Never shown to the model.",
-    },
-    "ToolOptions": {
-        "effect": "`none`, `idempotent` or `once`. `once` unless given.",
-        "output_limit": "Characters of output kept.",
-        "concurrency": "How many calls of this tool may run at once in one runtime.",
-        "kind": "`execute`, `read`, `edit`, `search` or `other`.",
-        "category": "For people and policies.",
         "metadata": "Yours. Never shown to the model.",
     },
     "SubmitReceipt": {
@@ -425,12 +402,6 @@ MEANINGS: dict[str, dict[str, str]] = {
         "tool_call_id": "The call. One of the two ids is needed.",
         "ticket_id": "The ticket, or the id of its suspension.",
         "reason": "Why; a model whose call is given up sees it.",
-    },
-    "RuntimeOptions": {
-        "limits": "Bounds for all runs.",
-        "clock": "Where time comes from.",
-        "ids": "Where ids come from.",
-        "profile": "Where profile entries are kept.",
     },
 }
 
@@ -643,8 +614,8 @@ def agent_table() -> str:
     return table(("argument", "type", "default", "meaning"), rows)
 
 
-def options_table(kind: type, *, described_by: type | None = None) -> str:
-    """What a function takes by keyword; a contract may describe it."""
+def options_table(kind: type, *, described_by: Any = None) -> str:
+    """What a function takes by keyword; a contract or the function may describe it."""
     rows = [
         (f"`{name}`", _type(type_), meaning(described_by or kind, name))
         for name, type_ in kind.__annotations__.items()
@@ -917,19 +888,39 @@ def _yields(node: ast.AST) -> bool:
 
 
 def _prose(text: str | None, what: str) -> str:
-    """A docstring as Markdown; what it raises becomes a list."""
+    """A docstring as Markdown; its arguments and what it raises become lists."""
     body, _, raised = (text or "").partition("Raises:\n")
+    body = body.partition("Args:\n")[0]
     _required(body, what)
+    arguments = [f"- `{name}`: {about}" for name, about in argument_texts(text).items()]
     errors = [
         line if line.startswith(" ") else f"- raises `{line}".replace(":", "`:", 1)
         for line in textwrap.dedent(raised).splitlines()
     ]
-    return "\n".join([body.rstrip(), "", *errors]).rstrip()
+    lists = [*arguments, *(["", *errors] if arguments and errors else errors)]
+    return "\n".join([body.rstrip(), "", *lists]).rstrip()
 
 
-def meaning(kind: type, name: str) -> str:
-    """What a field means: from the list above, else from the text below its declaration."""
-    text = MEANINGS.get(kind.__name__, {}).get(name) or attribute_texts(kind).get(name, "")
+def argument_texts(text: str | None) -> dict[str, str]:
+    """The arguments that a docstring explains; an argument that only names options is left out."""
+    section = (text or "").partition("Args:\n")[2].partition("\n\n")[0]
+    found: dict[str, str] = {}
+    for line in textwrap.dedent(section).splitlines():
+        name, colon, about = line.partition(": ")
+        if colon and not line.startswith(" "):
+            found[name] = about
+        elif found:
+            found[list(found)[-1]] += f" {line.strip()}"
+    return {name: about for name, about in found.items() if not about.endswith(":")}
+
+
+def meaning(kind: Any, name: str) -> str:
+    """What a field means: from the list above, else from its own text or its docstring."""
+    text = (
+        MEANINGS.get(kind.__name__, {}).get(name)
+        or attribute_texts(kind).get(name)
+        or argument_texts(inspect.getdoc(kind)).get(name, "")
+    )
     return _required(text, f"{kind.__name__}.{name}")
 
 
@@ -1041,7 +1032,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "budget": lambda: struct_table(Budget),
     "token-usage": lambda: struct_table(TokenUsage),
     "remote-endpoint": lambda: struct_table(RemoteEndpoint),
-    "tool-options": lambda: options_table(ToolOptions),
+    "tool-options": lambda: options_table(ToolOptions, described_by=tool),
     "tool-descriptor": lambda: struct_table(ToolDescriptor),
     "limits": lambda: struct_table(Limits),
     "mailbox-config": lambda: struct_table(MailboxConfig),
@@ -1053,7 +1044,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "inference-override": lambda: struct_table(InferenceOverride),
     "run-options": lambda: options_table(RunOptions, described_by=RunRequest),
     "decision-options": lambda: options_table(DecisionOptions, described_by=ToolCallResume),
-    "runtime-options": lambda: options_table(RuntimeOptions),
+    "runtime-options": lambda: options_table(RuntimeOptions, described_by=AgentRuntime),
     "agent-runtime": lambda: constructor(AgentRuntime),
     "agent-runtime-attributes": lambda: attribute_table(AgentRuntime),
     "agent-runtime-members": lambda: members(AgentRuntime),
