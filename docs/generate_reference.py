@@ -199,7 +199,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "backoff_cap_ms": "The longest pause, without its jitter of up to a quarter.",
     },
     "BreakerPolicy": {
-        "cooldown_ms": "How long an open breaker lets nobody ask.",
+        "cooldown_ms": "How long an open breaker refuses every call.",
     },
     "CompactionConfig": {
         "system_prompt": "What the summarising model is told.",
@@ -388,7 +388,7 @@ MEANINGS: dict[str, dict[str, str]] = {
     "NewInput": {
         "messages": "At least one.",
         "mode": "How they reach the thread; see below.",
-        "agent_id": "Absent: whoever spoke last, else the agent `default`.",
+        "agent_id": "Absent: the agent that spoke last, else `default`.",
     },
     "RunInputs": {
         "messages": "At least one.",
@@ -407,7 +407,7 @@ MEANINGS: dict[str, dict[str, str]] = {
 
 KEY_MEANINGS: dict[str, str] = {
     "TOOL_GRANTS": "Calls that something, such as a skill, allows for the rest of the run.",
-    "WANTED_TOOLS": "Tools that the run needs in full; read by whoever defers tools.",
+    "WANTED_TOOLS": "Tools that the run needs in full; the plugin that defers tools reads it.",
     "STEP_ANSWER": "What the next step is answered with, in the place of the model; used up by it.",
     "RUN_LIFECYCLE": "Where the run is. A plugin ends the run by updating it with `End`.",
     "ACTIVE_AGENT": "Who speaks on this thread. Setting it hands the run over at its next step.",
@@ -506,10 +506,10 @@ REFUSALS: dict[str, str] = {
     "too_many_requests": "The caller has too many requests or streams, or asks too often.",
     "too_many_sessions": "MCP has as many sessions as it takes.",
     "unauthorized": "Who calls is unknown.",
-    "unknown_answer": "No such answer is remembered there, or it is somebody else's.",
+    "unknown_answer": "No such answer is remembered there, or it belongs to another caller.",
     "unknown_field": "The native API has no such field; the text names the nearest known one.",
     "unknown_run": "There is none, or it is another tenant's.",
-    "unknown_session": "MCP: the session has ended, or is somebody else's.",
+    "unknown_session": "MCP: the session has ended, or belongs to another caller.",
     "unknown_ticket": "There is none, or it is another run's.",
     "unsupported_media_type": "Send `application/json`.",
 }
