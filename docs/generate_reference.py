@@ -109,8 +109,7 @@ from awaken.server import (
     TokenSpec,
 )
 from awaken.server.auth import LOCAL
-from awaken.server.observations import Observations
-from awaken.server.observations import ToolLabels
+from awaken.server.observations import Observations, ToolLabels
 from awaken.stores import RunDispatch
 from awaken.tools import ToolCallResume, ToolDescriptor, ToolOptions, ToolState
 from awaken.transport.problems import _STATUSES as STATUSES
