@@ -12,7 +12,7 @@ _TEXTS = {
     "date": "2024-01-31",
     "date-time": "2024-01-31T12:00:00Z",
     "time": "12:00:00Z",
-    "email": "somebody@example.com",
+    "email": "person@example.com",
     "uri": "https://example.com/",
     "uuid": "00000000-0000-4000-8000-000000000000",
 }
@@ -45,7 +45,7 @@ def _sample(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
 
 
 def _meant(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
-    """The schema that another one stands for, or itself."""
+    """The schema that another one refers to, or itself."""
     if "$ref" in schema:
         return _resolved(schema["$ref"], root)
     if choices := schema.get("anyOf") or schema.get("oneOf"):

@@ -100,7 +100,7 @@ class ScriptExhausted(ModelError):
 
 
 class ScriptedModel:
-    """Answers its n-th call with its n-th entry, whoever calls.
+    """Answers its n-th call with its n-th entry, for every caller.
 
     Failures are raised from the stream, never from `stream` itself. Call ids that an entry does
     not give are "call_1", "call_2", … in the order in which they are streamed. A stream holds

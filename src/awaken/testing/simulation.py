@@ -1,7 +1,7 @@
 """Runs a scenario under many seeded schedules, or with an injection at every point of one.
 
 A scenario is a callable that builds a fresh world and returns the coroutine to run in it. It may
-only finish: a failure, a deadlock, a task left behind and an exception nobody saw all fail the
+only finish: a failure, a deadlock, a task left behind and an unseen exception all fail the
 run, and name the seed or the point that replays it. Refuses to know what the scenario tests.
 """
 
@@ -58,7 +58,7 @@ class LeakedTask(SimulationError):
 
 
 class UnseenFailure(LeakedTask):
-    """A task or a callback failed and nobody looked; chained from what it raised."""
+    """A task or a callback failed unobserved; chained from what it raised."""
 
 
 class ScheduleFailed(AssertionError):
@@ -133,7 +133,7 @@ def run(
         result = loop.run_until_complete(loop.create_task(owning(), name="scenario"))
         # Not earlier: a done-callback that looks at the failure may still have been queued.
         if failures := [it for it in loop.unseen_failures() if not isinstance(it, meant)]:
-            raise UnseenFailure("failed and nobody looked", map(repr, failures)) from failures[0]
+            raise UnseenFailure("failed unobserved", map(repr, failures)) from failures[0]
         return result
     finally:
         _abandon(loop)

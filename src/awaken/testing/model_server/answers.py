@@ -52,7 +52,7 @@ class ModelRequest:
 
 
 def continuing(text: str) -> Callable[[ModelRequest], str]:
-    """Answer with the whole text, or with the rest of it to who says how far it came.
+    """Answer with the whole text, or with the rest of it if the request says how far it came.
 
     The request is taken for a continuation when its last message is the user's and the one
     before is the beginning of the text, said by the assistant.

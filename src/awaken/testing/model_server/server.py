@@ -130,7 +130,7 @@ class FakeModelServer:
         try:
             entry = next(self._answers)
         except StopIteration:
-            # Not to be retried: the test has to be told, not kept waiting.
+            # Not to be retried: the test must see the error, not wait.
             return InvalidRequest(str(ScriptExhausted(len(self.requests) - 1)))
         return entry(request) if callable(entry) and not isinstance(entry, type) else entry
 

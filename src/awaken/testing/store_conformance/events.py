@@ -197,12 +197,12 @@ async def _check_fold(store: Store) -> None:
     listed = (await store.list_messages(THREAD, MessageQuery(limit=200))).items
     assert tuple(record.message for record in listed) == seen.messages
     assert len(listed) == thread.message_count
-    told = {
+    shown = {
         logged.event.message_id
         for logged in await store.list_events(THREAD)
         if isinstance(logged.event, StepStart | ToolCallDone)
     }
-    assert told == {message.id for message in seen.messages if message.role is not Role.USER}
+    assert shown == {message.id for message in seen.messages if message.role is not Role.USER}
 
 
 def _fold(log: tuple[LoggedEvent, ...]) -> tuple[str | None, str | None, str | None]:

@@ -108,7 +108,7 @@ async def a_listing_never_changes_later(store: ProfileStore) -> None:
 
 
 async def a_blank_owner_or_key_is_refused(store: ProfileStore) -> None:
-    """An entry that nobody could find again is not written."""
+    """An entry that no read could find again is not written."""
     for owner, key in (("", "key"), (" ", "key"), (OWNER, ""), (OWNER, " ")):
         await refusal(InvalidRecord, store.save_entry(_entry(key, owner=owner)))
         assert await store.list_entries(owner) == ()

@@ -124,7 +124,7 @@ async def a_purge_removes_old_events(store: Store) -> None:
 
 
 async def a_cursor_into_purged_events_has_expired(store: Store) -> None:
-    """A reader is told, instead of missing something; 0 begins with the oldest kept."""
+    """A reader gets an error instead of a gap; 0 begins with the oldest kept."""
     writer = Writer(store)
     for _ in range(3):
         await writer.commit(events=(StepStart(), StepEnd()))

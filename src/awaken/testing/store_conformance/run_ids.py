@@ -1,4 +1,4 @@
-"""A run id that somebody chose is given once, whichever thread it is asked for."""
+"""A run id that a sender chose is given once, whichever thread it is asked for."""
 
 from awaken.contracts.errors import InvalidResume
 from awaken.contracts.runs.records import RunRequest

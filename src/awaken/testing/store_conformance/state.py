@@ -41,7 +41,7 @@ async def run_state_lives_as_long_as_its_run(store: Store) -> None:
 
 
 async def run_state_needs_its_run(store: Store) -> None:
-    """Run-scoped keys without a run record belong to nobody."""
+    """Run-scoped keys without a run record have no owner."""
     writer = Writer(store)
     await writer.commit(run=run())
     await writer.expect_refusal(InvalidRecord, run_state={"a": value("1")})

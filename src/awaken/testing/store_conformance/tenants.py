@@ -64,7 +64,7 @@ async def whatever_creates_a_thread_names_its_tenant(store: Store) -> None:
     then = _sent("d-2", "@ann:interrupted", "ann")
     await store.interrupt("@ann:interrupted", "user", then=then)
     await Writer(store, "operator").commit(enqueued=(_sent("d-3", "@ann:owed", "ann"),))
-    # Whoever names no tenant makes it for the one that the id names.
+    # A caller that names no tenant makes it for the one that the id names.
     await store.save_thread(Thread(id="@ann:made"))
     for name in ("saved", "ran", "edited", "queued", "interrupted", "owed", "made"):
         assert await _owner(store, f"@ann:{name}") == "ann", name
@@ -113,7 +113,7 @@ async def tenants_choose_the_same_ids(store: Store) -> None:
 
 
 async def a_run_has_an_id_of_its_threads_tenant(store: Store) -> None:
-    """Whoever writes it, and also before it has begun."""
+    """For every writer, and also before it has begun."""
     for thread_id, run_id in (("@ann:t", "r"), ("@ann:t", "@bob:r"), ("t", "@ann:r")):
         record = run(run_id, thread_id=thread_id)
         await Writer(store, thread_id).expect_refusal(InvalidRecord, run=record)
@@ -143,7 +143,7 @@ async def a_tenant_stays_whatever_is_written(store: Store) -> None:
 
 
 async def nothing_of_another_tenant_is_written(store: Store) -> None:
-    """Not to a thread of somebody else, and not to one that belongs to nobody, made or not."""
+    """Not to a thread of another tenant, and not to one without a tenant, made or not."""
     await store.save_thread(Thread(id=MINE, tenant_id="ann"))
     await store.save_thread(Thread(id="nobodys"))
     for thread_id in (MINE, "nobodys", "@ann:none", "none"):
@@ -203,7 +203,7 @@ async def a_thread_is_created_for_one_tenant_only(store: Store) -> None:
 
 
 async def threads_and_runs_are_listed_by_tenant(store: Store) -> None:
-    """With every other filter; runs by the tenant of their thread, whoever began them."""
+    """With every other filter; runs by the tenant of their thread, not of their starter."""
     owners = (("a", "ann"), ("b", "bob"), ("c", "ann"))
     for number, (name, tenant) in enumerate(owners):
         space = namespace_of(tenant)
@@ -242,7 +242,7 @@ async def threads_and_runs_are_listed_by_tenant(store: Store) -> None:
 
 
 async def open_tickets_are_listed_by_tenant(store: Store) -> None:
-    """By the tenant of their thread, oldest first, whoever else waits."""
+    """By the tenant of their thread, oldest first, whatever else waits."""
     owners = (("a", "ann"), ("b", "bob"), ("c", "ann"), ("d", None))
     for number, (name, tenant) in enumerate(owners):
         thread_id, run_id = (f"{namespace_of(tenant)}{it}" for it in (name, f"r-{name}"))

@@ -62,7 +62,7 @@ async def a_whole_turn_may_share_a_commit(store: Store) -> None:
 
 
 async def a_result_without_a_call_is_refused(store: Store) -> None:
-    """Nobody asked: before any call, for another id, without an id."""
+    """No call asked for it: before any call, for another id, without an id."""
     for call_id in ("c-1", "", None):
         await Writer(store).expect_refusal(InvalidTranscript, messages=(answered("m", call_id),))
     writer = await _working(store, "c-1")
@@ -85,7 +85,7 @@ async def a_second_result_is_refused(store: Store) -> None:
 
 
 async def nothing_but_results_follows_open_calls(store: Store) -> None:
-    """Whoever speaks, and whether the call was opened in this commit or before."""
+    """For every role, whether the call was opened in this commit or before."""
     writer = await _working(store, "c-1", "c-2")
     early = [
         Message(role=Role.USER, id="m-9"),
