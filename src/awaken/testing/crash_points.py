@@ -155,10 +155,10 @@ class Lifeline:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._store, name)
-        return self._guarded(method) if inspect.iscoroutinefunction(method) else method
+        return self._guard(method) if inspect.iscoroutinefunction(method) else method
 
-    def _guarded(self, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def asked(*arguments: Any, **options: Any) -> Any:
+    def _guard(self, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def call_guarded(*arguments: Any, **options: Any) -> Any:
             self.check()
             await asyncio.sleep(0)
             self.check()
@@ -167,4 +167,4 @@ class Lifeline:
             self.check()
             return answer
 
-        return asked
+        return call_guarded

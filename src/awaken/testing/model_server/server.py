@@ -118,7 +118,7 @@ class FakeModelServer:
             case BaseException() | type() as failure:
                 if is_break(failure):
                     connection.reset()
-                await connection.send(_refused(wire, refusal_of(failure)))
+                await connection.send(_build_refusal(wire, refusal_of(failure)))
             case Sent() as sent:
                 await self._send(sent, wire, request, connection)
             case answer:
@@ -151,7 +151,7 @@ class FakeModelServer:
         await connection.end(ending)
 
 
-def _refused(wire: ServedWire, refusal: ScriptedRefusal) -> HttpAnswer:
+def _build_refusal(wire: ServedWire, refusal: ScriptedRefusal) -> HttpAnswer:
     headers = dict(_JSON)
     if refusal.retry_after_ms is not None:
         headers["retry-after"] = f"{refusal.retry_after_ms / 1000:g}"
