@@ -141,10 +141,10 @@ class Heartbeat:
     def _beat(self, keeper: LeaseKeeper | None, tokens: tuple[str, ...]) -> LeaseKeeper | None:
         """Extend the leases once; returns the keeper for the next time, or None after a failure."""
         asked_at = self._clock.monotonic_ms()
-        news: Iterable[LeaseNews] = ()
+        reports: Iterable[LeaseNews] = ()
         try:
             keeper = keeper or self._store.lease_keeper()
-            news = keeper.extend(tokens, self._lease_ms)
+            reports = keeper.extend(tokens, self._lease_ms)
             self._is_store_away = False
         except Exception as error:  # noqa: BLE001 - the thread must survive every error
             self._log_once(error)
@@ -153,23 +153,23 @@ class Heartbeat:
         with self._changed:
             if keeper is None:
                 self._next_at = self._clock.monotonic_ms() + self._retry_ms
-            for item in news:
-                self._apply_news(item, asked_at)
+            for item in reports:
+                self._apply_report(item, asked_at)
             self._drop_untrusted()
         return keeper
 
-    def _apply_news(self, news: LeaseNews, asked_at: int) -> None:
-        held = self._held.get(news.claim_token)
+    def _apply_report(self, report: LeaseNews, asked_at: int) -> None:
+        held = self._held.get(report.claim_token)
         if held is None:
             return
-        if not news.is_held:
-            self._lose(news.claim_token, held)
+        if not report.is_held:
+            self._lose(report.claim_token, held)
             return
         held.confirmed_at = asked_at
-        if (cause := news.cancel_cause) is not None:
-            self._notify(news.claim_token, held, lambda: held.holder.cancel(cause))
-        if news.has_input:
-            self._notify(news.claim_token, held, held.holder.look_for_input)
+        if (cause := report.cancel_cause) is not None:
+            self._notify(report.claim_token, held, lambda: held.holder.cancel(cause))
+        if report.has_input:
+            self._notify(report.claim_token, held, held.holder.look_for_input)
 
     def _drop_untrusted(self) -> None:
         now = self._clock.monotonic_ms()

@@ -93,12 +93,12 @@ class Sweeper:
         decided = 0
         while True:
             page = await self._store.list_expired_tickets(PAGE + len(seen))
-            news = [ticket for ticket in page if ticket.ticket_id not in seen]
-            for ticket in news:
+            unseen = [ticket for ticket in page if ticket.ticket_id not in seen]
+            for ticket in unseen:
                 decided += await self._expire(ticket)
             # Tickets that are still open come first again: skip them.
             seen = {ticket.ticket_id for ticket in page}
-            if len(news) < PAGE:
+            if len(unseen) < PAGE:
                 return decided
 
     async def purge(self) -> None:

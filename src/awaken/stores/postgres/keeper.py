@@ -79,7 +79,7 @@ async def _extend_each(
     """Extend leases one by one, so that one locked thread does not cost the others theirs."""
     session = PostgresSession(connection)
     now = await session.now()
-    news = []
+    reports = []
     for token in tokens:
         try:
             await session.run("extend_lease", token, now.lease_ms + lease_ms)
@@ -87,8 +87,8 @@ async def _extend_each(
             # Unknown: left out of the answer, and tried again with the next heartbeat.
             continue
         # Read afterwards: a lease that is still held now was extended.
-        news.append(await _read_lease(session, token, now))
-    return tuple(news)
+        reports.append(await _read_lease(session, token, now))
+    return tuple(reports)
 
 
 async def _read_lease(session: PostgresSession, token: str, now: Moment) -> LeaseNews:

@@ -8,7 +8,7 @@ from awaken.contracts.storage.mailbox import THREAD_BACKLOG_MAX, LeaseKeeper
 from awaken.contracts.storage.queries import DispatchQuery, Page
 from awaken.contracts.suspension.tickets import Ticket
 
-from . import claims, mailbox, queues, reading, retention
+from . import claims, mailbox, queries, queues, retention
 from .session import Database, SqlSession
 
 
@@ -146,7 +146,7 @@ class SqlMailbox:
 
     async def list_dispatches(self, query: DispatchQuery) -> Page[RunDispatch]:
         """List dispatches, oldest first, ties by id."""
-        return await self._database.read(partial(reading.list_dispatches, query=query))
+        return await self._database.read(partial(queries.list_dispatches, query=query))
 
     async def list_inputs(self, thread_id: str) -> tuple[RunDispatch, ...]:
         """Return queued input that an executing run may take in, in order."""
@@ -173,7 +173,7 @@ class SqlMailbox:
 
         async def work(session: SqlSession) -> tuple[Ticket, ...]:
             now = await session.now()
-            return await reading.list_tickets(session, "list_expired_tickets", now.wall_ms, limit)
+            return await queries.list_tickets(session, "list_expired_tickets", now.wall_ms, limit)
 
         return await self._database.read(work)
 

@@ -20,7 +20,7 @@ from awaken.contracts.storage.store import (
 )
 from awaken.stores.rules.lineage import edited
 
-from . import commits, reading, retention, rows
+from . import commits, queries, retention, rows
 from .heads import find_head, made_head, run_with, settled_head
 from .mailbox_port import SqlMailbox
 from .outbox import SqlOutbox
@@ -89,7 +89,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
             return len(base)
 
         loaded = await self._database.read(
-            partial(reading.load_thread, thread_id=thread_id, known=count_known)
+            partial(queries.load_thread, thread_id=thread_id, known=count_known)
         )
         if loaded is None:
             return None
@@ -152,7 +152,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
 
     async def list_tool_records(self, run_id: str) -> tuple[ToolRecord, ...]:
         """Return the newest journal entry of each tool call of a run."""
-        return await self._database.read(partial(reading.list_tool_records, run_id=run_id))
+        return await self._database.read(partial(queries.list_tool_records, run_id=run_id))
 
     async def load_thread(self, thread_id: str) -> Thread | None:
         """Return a thread, or None."""
@@ -177,12 +177,12 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
 
     async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
         """List threads, most recently updated first."""
-        return await self._database.read(partial(reading.list_threads, query=query))
+        return await self._database.read(partial(queries.list_threads, query=query))
 
     async def list_messages(self, thread_id: str, query: MessageQuery) -> Page[MessageRecord]:
         """List a thread's messages; an unknown thread has none."""
         return await self._database.read(
-            partial(reading.list_messages, thread_id=thread_id, query=query)
+            partial(queries.list_messages, thread_id=thread_id, query=query)
         )
 
     async def load_run(self, run_id: str) -> RunRecord | None:
@@ -191,14 +191,14 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
 
     async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
         """List runs in the order they were created."""
-        return await self._database.read(partial(reading.list_runs, query=query))
+        return await self._database.read(partial(queries.list_runs, query=query))
 
     async def list_events(
         self, thread_id: str, *, after: int = 0, limit: int = 1000
     ) -> tuple[LoggedEvent, ...]:
         """Return the events after a sequence number, in order."""
         return await self._database.read(
-            partial(reading.list_events, thread_id=thread_id, after=after, limit=limit)
+            partial(queries.list_events, thread_id=thread_id, after=after, limit=limit)
         )
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 
-from . import reading
+from . import queries
 from .decisions import decide
 from .session import Database, SqlSession
 
@@ -20,7 +20,7 @@ class SqlTickets:
         """Return a ticket, or None."""
 
         async def work(session: SqlSession) -> Ticket | None:
-            found = await reading.list_tickets(session, "find_ticket", ticket_id)
+            found = await queries.list_tickets(session, "find_ticket", ticket_id)
             return found[0] if found else None
 
         return await self._database.read(work)
@@ -33,10 +33,10 @@ class SqlTickets:
         async def work(session: SqlSession) -> tuple[Ticket, ...]:
             if thread_id is not None:
                 fits = (thread_id, tenant_id)
-                return await reading.list_tickets(session, "list_open_tickets_of", *fits)
+                return await queries.list_tickets(session, "list_open_tickets_of", *fits)
             if tenant_id is not None:
-                return await reading.list_tickets(session, "list_tenant_tickets", tenant_id)
-            return await reading.list_tickets(session, "list_open_tickets")
+                return await queries.list_tickets(session, "list_tenant_tickets", tenant_id)
+            return await queries.list_tickets(session, "list_open_tickets")
 
         return await self._database.read(work)
 
@@ -57,6 +57,6 @@ class SqlTickets:
         """Return all tickets of a run, oldest first."""
 
         async def work(session: SqlSession) -> tuple[Ticket, ...]:
-            return await reading.list_tickets(session, "list_run_tickets", thread_id, run_id)
+            return await queries.list_tickets(session, "list_run_tickets", thread_id, run_id)
 
         return await self._database.read(work)

@@ -27,12 +27,12 @@ class SqliteLeaseKeeper:
             connection = self._connection
             connection.execute("BEGIN IMMEDIATE")
             now = self._now()
-            news = tuple(_extend(connection, token, now, lease_ms) for token in claim_tokens)
+            reports = tuple(_extend(connection, token, now, lease_ms) for token in claim_tokens)
             connection.execute("COMMIT")
         except FAULTS as error:
             self.close()
             raise named_error(error, self._store) from error
-        return news
+        return reports
 
     def close(self) -> None:
         """Release the connection."""
