@@ -697,7 +697,7 @@ def test_a_place_in_the_run_that_this_version_cannot_read_is_named() -> None:
     newer = msgspec.structs.replace(known, version=known.version + 1)
     assert in_the_middle(payer(), bookmark=known) == []
     (problem,) = in_the_middle(payer(), bookmark=newer)
-    assert "kept in version 2" in problem
+    assert "has version 2" in problem
 
 
 def test_updates_of_a_finished_call_need_their_key() -> None:

@@ -161,7 +161,7 @@ def test_a_target_that_never_answers_is_given_up_without_its_secrets(
 
     with caplog.at_level(logging.DEBUG):
         asyncio.run(scenario())
-    assert "given up" in caplog.text
+    assert "abandoned" in caplog.text
     assert not any(secret in caplog.text for secret in SECRETS)
 
 

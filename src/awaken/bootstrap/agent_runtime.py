@@ -48,8 +48,7 @@ from .node import Node
 from .plugins import PluginLives
 from .post_room import OutboxWiring
 from .providers import Connections, provider_clients
-from .registries import named, registry_set, with_everywhere
-from .remotes import checked_remotes
+from .registries import checked_remotes, named, registry_set, with_everywhere
 from .requests import (
     Input,
     RunOptions,

@@ -17,6 +17,7 @@ from awaken.contracts.models.model_specs import ModelPool, ModelSpec, ProviderSp
 from awaken.contracts.plugins.plugin import Plugin
 from awaken.contracts.secrets import encode_secret
 from awaken.contracts.specs.agents import AgentSpec, decode_spec
+from awaken.contracts.specs.remote_registries import RemoteRegistry
 from awaken.contracts.tools.tool import Tool
 from awaken.providers.scripted import ScriptedProvider
 from awaken.runtime.resolution.registries import AgentSource, RegistrySet
@@ -162,6 +163,19 @@ def named(kind: str, things: Any) -> Mapping[str, Any]:
     if not isinstance(things, Mapping) or not all(isinstance(name, str) for name in things):
         raise InvalidInput(what=kind, problem=f"pass a mapping, {kind}={{'name': …}}")
     return things
+
+
+def checked_remotes(remotes: Any) -> tuple[RemoteRegistry, ...]:
+    """Check registries that were made in code as if they were read from a file.
+
+    Raises:
+        InvalidInput: It is not a list of registries.
+        InvalidSpec: A field of one of them does not fit.
+    """
+    found = listed("remotes", remotes, "RemoteRegistry(…)")
+    check_members("remotes", found, RemoteRegistry, "write RemoteRegistry(name=…, base_url=…)")
+    written = (msgspec.to_builtins(it, enc_hook=encode_secret) for it in found)
+    return tuple(decode_spec(it, RemoteRegistry) for it in written)
 
 
 def _by_id(kind: str, pairs: Iterable[tuple[str, T]]) -> dict[str, T]:

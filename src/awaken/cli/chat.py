@@ -22,7 +22,7 @@ async def converse(runtime: AgentRuntime, agent_id: str) -> None:
     """Answer lines from the terminal until there are no more."""
     typer.echo(WELCOME.format(agent=agent_id))
     handle = None
-    while text := _line("you> "):
+    while text := (_answer_line("you> ") or "").strip():
         thread_id = handle
         handle = await answer(runtime, agent_id, text, thread_id=thread_id)
 
@@ -88,10 +88,6 @@ def _show(event: AgentEvent) -> None:
             typer.echo(f"\n[{reason_text(stopped)}]")
         case RunFinish():
             typer.echo()
-
-
-def _line(prompt: str) -> str:
-    return (_answer_line(prompt) or "").strip()
 
 
 def _answer_line(prompt: str) -> str | None:

@@ -10,7 +10,7 @@ from awaken.transport.problems import HttpError
 from awaken.transport.routes import Access, Principal
 
 from .addresses import is_loopback
-from .config import ANONYMOUS, ServerConfig, TokenSpec, is_token
+from .config import ANONYMOUS, ServerConfig, is_token
 from .json_web_tokens import WebTokens
 from .quotas import Rates
 
@@ -65,7 +65,10 @@ class TokenAuthenticator:
     """Requires a bearer token: a configured one, or a signed one."""
 
     def __init__(self, config: ServerConfig, clock: Clock) -> None:
-        self._known = [(token.digest, _principal(token)) for token in config.tokens]
+        self._known = [
+            (it.digest, Principal(id=it.id, access=it.access, tenant_id=it.tenant_id))
+            for it in config.tokens
+        ]
         self._web_tokens = None if config.jwt is None else WebTokens(config.jwt, clock)
         self._failures = Rates(config.limits.login_failures, clock)
 
@@ -95,10 +98,6 @@ class TokenAuthenticator:
             self._failures.count(client)
             raise _unknown("invalid admin bearer token", b' error="invalid_token"')
         return found
-
-
-def _principal(token: TokenSpec) -> Principal:
-    return Principal(id=token.id, access=token.access, tenant_id=token.tenant_id)
 
 
 def _bearer(value: str | None) -> str:

@@ -76,23 +76,20 @@ def document(routes: Sequence[ApiRoute], version: str) -> dict[str, Any]:
 def _operation(route: ApiRoute, schemas: dict[Any, Any]) -> dict[str, Any]:
     name = "Refusal" if route.refuse is native_refusal else "OtherRefusal"
     refusal = {"$ref": f"#/components/responses/{name}"}
+    scopes = [] if route.access is Access.KNOWN else [str(route.access)]
     operation: dict[str, Any] = {
         "operationId": "_".join([route.method.lower(), *_WORD.findall(route.path)]),
         "summary": route.summary,
         "tags": [route.tag] if route.tag else [],
         "parameters": list(_parameters(route, schemas)),
         "responses": {**dict(_replies(route, schemas)), "4XX": refusal, "5XX": refusal},
-        "security": [] if route.access is Access.OPEN else [{"bearer": _scopes(route)}],
+        "security": [] if route.access is Access.OPEN else [{"bearer": scopes}],
     }
     if route.body is not None:
         kind = "*/*" if route.body is bytes else "application/json"
         schema = {} if route.body is bytes else schemas[route.body]
         operation["requestBody"] = {"required": True, "content": {kind: {"schema": schema}}}
     return operation
-
-
-def _scopes(route: ApiRoute) -> list[str]:
-    return [] if route.access is Access.KNOWN else [str(route.access)]
 
 
 def _parameters(route: ApiRoute, schemas: dict[Any, Any]) -> Iterator[dict[str, Any]]:

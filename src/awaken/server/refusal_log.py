@@ -47,7 +47,8 @@ class RefusalLog:
         if known.logged_ms is not None and now - known.logged_ms < WINDOW_MS:
             return
         known.logged_ms = now
-        self._log(key, known, _describe(problem, client))
+        text = printable(problem.message[:_TEXT_CHARS])
+        self._log(key, known, f"{text} (last asked by {client or '?'})")
 
     def close(self) -> None:
         """Log what was counted and not logged yet."""
@@ -75,7 +76,3 @@ class RefusalLog:
                 "count": count,
             },
         )
-
-
-def _describe(problem: HttpError, client: str) -> str:
-    return f"{printable(problem.message[:_TEXT_CHARS])} (last asked by {client or '?'})"

@@ -13,7 +13,7 @@ from awaken.bootstrap.agent_files import (
     parse_agent_file,
     read_agent_file,
 )
-from awaken.bootstrap.remotes import checked_remotes
+from awaken.bootstrap.registries import checked_remotes
 from awaken.contracts.errors import InvalidInput, InvalidSpec
 from awaken.contracts.models.model_specs import ModelPool, ModelSpec, PoolMember, ProviderSpec
 from awaken.contracts.secrets import RedactedString

@@ -99,7 +99,8 @@ async def run_agent(call: RouteCall) -> Reply:
         given = {it.call_id for it in tickets if it.ticket_id in decided}
         return await _decide(call, thread, request, decided, given & body.results.keys())
     if not said and await _is_same_request(call, thread):
-        return await _again(call)
+        call.require(Access.READ)
+        return _stream_reply(call, await call.view.follow_run(body.run_id or ""), is_anew=True)
     if copy is not None and (before := _find_branch_point(copy, request)) is not None:
         return await _branch(call, copy, before, request)
     if not said:
@@ -218,12 +219,6 @@ async def _is_same_request(call: RouteCall, thread: Thread | None) -> bool:
     except UnknownRun:
         return False
     return thread is not None and run.thread_id == thread.id
-
-
-async def _again(call: RouteCall) -> Reply:
-    """Stream the run of a repeated request."""
-    call.require(Access.READ)
-    return _stream_reply(call, await call.view.follow_run(call.body.run_id), is_anew=True)
 
 
 async def _repeat(call: RouteCall, copy: ThreadCopy | None) -> Reply:

@@ -126,8 +126,10 @@ def _messages(items: Sequence[Item]) -> Iterator[Message]:
                 yield tool_answer(item.call_id or "", _only_text(item.output))
             case "mcp_call", _ if item.id:
                 # The results of the agent's own tools belong to the history.
+                error = "" if item.error is None else as_text(item.error)
+                text = _only_text(item.output) or error
                 yield assistant((), [_call(item.id, item.name, item.arguments)])
-                yield tool_answer(item.id, _only_text(item.output) or _fault(item.error))
+                yield tool_answer(item.id, text)
             case "message", "tool":
                 yield tool_answer(item.tool_call_id or "", _only_text(item.content))
             case "message", role if role in _ROLES:
@@ -150,10 +152,6 @@ def _frontend_tool(tool: OpenAiTool) -> tools.ToolDescriptor:
 def is_own_call(call_id: str | None) -> bool:
     """Whether a call in a client's history is of one of the agent's own tools."""
     return (call_id or "").startswith("mcp_")
-
-
-def _fault(error: Any) -> str:
-    return "" if error is None else as_text(error)
 
 
 def _call(call_id: str | None, name: str | None, arguments: str | None) -> ToolCall:
