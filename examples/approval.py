@@ -17,7 +17,7 @@ files = {"draft.txt", "notes.txt"}
 
 @tool
 async def send_money(amount: int, to: str, ctx: ToolContext) -> str | SuspendTicket:
-    """Send money to somebody; a person has to agree."""
+    """Send money to an account; a person has to agree."""
     if ctx.resume is None:
         question, shown = f"Send {amount} to {to}?", {"amount": amount, "to": to}
         return ctx.suspend(question, parameters=shown, asks=Asks.PERMISSION)

@@ -1,6 +1,6 @@
 """An approval in the middle of a team: the assistant asks the treasurer, who has to ask a person.
 
-The question belongs to the treasurer's run. While somebody thinks about it neither run holds
+The question belongs to the treasurer's run. While a person thinks about it, neither run holds
 anything; once it is answered, the treasurer goes on, and then the assistant, by themselves.
 """
 

@@ -58,7 +58,7 @@ async def main() -> None:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A free port."""
     with socket.socket() as found:
         found.bind((HOST, 0))
         return int(found.getsockname()[1])

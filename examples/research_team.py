@@ -24,7 +24,7 @@ def report(request: InferenceRequest) -> str:
     """The lead's answer: complete as soon as it has heard of both."""
     heard = " ".join(message.text for message in request.messages)
     found = [finding for finding in FINDINGS.values() if finding in heard]
-    return " ".join(sorted(found)) if len(found) == len(FINDINGS) else "Somebody is still reading."
+    return " ".join(sorted(found)) if len(found) == len(FINDINGS) else "Not all have answered yet."
 
 
 def lead() -> Agent:

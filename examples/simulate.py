@@ -26,7 +26,7 @@ SEATS: StateKey[int, int] = StateKey("cinema.seats", default=3)
 
 @tool(effect="idempotent")
 async def book(name: str, ctx: ToolContext) -> str:
-    """Book a seat for somebody, as long as there are seats."""
+    """Book a seat for a guest, as long as there are seats."""
     seats = ctx.state.get(SEATS)
     await asyncio.sleep(0.1)
     if not seats:

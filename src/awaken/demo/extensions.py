@@ -105,7 +105,7 @@ async def get_preference(ctx: ToolContext) -> str:
 GREETING = Skill(
     name="greeting",
     description="Greets a person the way they like to be greeted.",
-    when_to_use="A person is to be greeted.",
+    when_to_use="A person wants a greeting.",
     arguments=(SkillArgument(name="who", description="Who is greeted.", required=True),),
     body="Greet ${who} in one warm sentence. Never use exclamation marks.",
 )

@@ -198,10 +198,10 @@ _HOMES = {
     "ToolRecord": "awaken.contracts.storage.store",
     "ToolRecordStatus": "awaken.contracts.storage.store",
     "VisibilityFilter": "awaken.contracts.storage.queries",
-    "at_cursor": "awaken.contracts.storage.queries",
-    "page_of": "awaken.contracts.storage.queries",
     "Waiting": "awaken.contracts.runs.records",
     "WaitingReason": "awaken.contracts.runs.records",
+    "at_cursor": "awaken.contracts.storage.queries",
+    "page_of": "awaken.contracts.storage.queries",
 }
 """The module that each name is imported from."""
 
